@@ -221,11 +221,11 @@ impl App {
                 .await;
         });
         let (parts, stop) = (self.parts.clone(), self.hard.clone());
-        let quota = self.config.storage.quota;
         self.tasks.spawn(async move {
+            let workspaces = &parts.files.workspaces;
             parts
                 .kernels
-                .maintain(&parts.gate.catalog, quota, &stop)
+                .maintain(&parts.gate.catalog, workspaces, &stop)
                 .await;
         });
         let (access, stop) = (self.access.clone(), self.hard.clone());

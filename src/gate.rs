@@ -299,7 +299,14 @@ impl Entered {
         let (permit, network) = loop {
             let permit = stop
                 .unless(async {
-                    Ok::<_, GateError>(gate.admission.acquire(conversation, &report).await?)
+                    let admission = &gate.admission;
+                    let permit = match wants {
+                        Wants::Check { .. } => {
+                            admission.acquire_for_check(conversation, &report).await
+                        }
+                        _ => admission.acquire(conversation, &report).await,
+                    };
+                    Ok::<_, GateError>(permit?)
                 })
                 .await?;
             // The check is a run too, and needs a permit.

@@ -44,6 +44,7 @@ use crate::metrics::{LostLabels, Metrics};
 use crate::principal::Tenant;
 use crate::runner::Runner;
 use crate::runner::catalog::Catalog;
+use crate::workspace::Workspaces;
 
 /// Longest pause between two checks for kernels whose time has come.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -239,8 +240,14 @@ impl Kernels {
         is_there
     }
 
-    /// Ends kernels whose time has come, and those found to hold more than `max_held`, until `stop`.
-    pub async fn maintain(&self, catalog: &Catalog, max_held: u64, stop: &CancellationToken) {
+    /// Ends kernels whose time has come, those found to hold more than a conversation of their tenant may take, and those
+    /// that a tenant has beyond what it may have now, until `stop`.
+    pub async fn maintain(
+        &self,
+        catalog: &Catalog,
+        workspaces: &Workspaces,
+        stop: &CancellationToken,
+    ) {
         let keep = async {
             let mut views = catalog.watch();
             loop {
@@ -251,17 +258,23 @@ impl Kernels {
                     .map(|runner| runner.image_id.as_str())
                     .collect();
                 self.0.books.lock().visit_idle(Kernel::count_held);
-                let retired = self.0.books.lock().expire(Instant::now(), |kernel| {
-                    let is_there = images.contains(kernel.image_id());
-                    let replaced =
-                        (!is_there && view.engine.is_up()).then_some(KernelLoss::Replaced);
-                    let holds_much = || kernel.held().seen() > max_held;
-                    replaced
-                        .or_else(|| (!kernel.is_alive()).then_some(KernelLoss::Gone))
-                        .or_else(|| kernel.is_old().then_some(KernelLoss::Aged))
-                        .or_else(|| holds_much().then_some(KernelLoss::Held))
-                });
+                let retired = self
+                    .0
+                    .books
+                    .lock()
+                    .expire(Instant::now(), |tenant, kernel| {
+                        let is_there = images.contains(kernel.image_id());
+                        let replaced =
+                            (!is_there && view.engine.is_up()).then_some(KernelLoss::Replaced);
+                        let holds_much = || kernel.held().seen() > workspaces.quota_of(tenant);
+                        replaced
+                            .or_else(|| (!kernel.is_alive()).then_some(KernelLoss::Gone))
+                            .or_else(|| kernel.is_old().then_some(KernelLoss::Aged))
+                            .or_else(|| holds_much().then_some(KernelLoss::Held))
+                    });
                 self.let_go(retired);
+                let beyond = self.0.books.lock().trim(|tenant| self.share(tenant));
+                self.let_go(beyond);
                 tokio::select! {
                     _ = views.changed() => {}
                     () = tokio::time::sleep(CHECK_INTERVAL) => {}

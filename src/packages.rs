@@ -331,7 +331,7 @@ impl Packages {
             }],
             kept: vec![from],
             network: NetworkAccess::None,
-            max_bytes: workspaces.limits().quota_bytes,
+            max_bytes: workspaces.quota_for(&prepared.key),
             deadline: prepared.time_left(),
         };
         self.perform(&prepared.runner, step).await?;

@@ -79,12 +79,14 @@ pub use self::store::{FreeSpace, make_root};
 pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
 pub(crate) use self::uses::NOTE_EVERY;
+use crate::access::Access;
 use crate::conversation::ConversationKey;
+use crate::principal::Tenant;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkspaceLimits {
-    /// Bytes of disk that one conversation may take.
+    /// Bytes of disk that one conversation may take; that of a tenant may be allowed less.
     pub quota_bytes: u64,
     /// Bytes that must stay free on the file system, whoever asks.
     pub free_space_floor: u64,
@@ -126,7 +128,25 @@ impl Workspaces {
         owners::prove(&self.store.users, self.store.directories())
     }
 
-    /// How much may be kept.
+    /// The same where tenants may have less, as `access` says.
+    #[must_use]
+    pub fn limited_by(self, access: Access) -> Self {
+        // It is set once, before anybody shares it.
+        let _ = self.store.access.set(access);
+        self
+    }
+
+    /// Bytes that one conversation of a tenant may take.
+    pub fn quota_of(&self, tenant: &Tenant) -> u64 {
+        self.store.quota_of(tenant)
+    }
+
+    /// Bytes that a conversation may take.
+    pub fn quota_for(&self, key: &ConversationKey) -> u64 {
+        self.store.quota(key)
+    }
+
+    /// How much may be kept, by whoever may keep most.
     pub fn limits(&self) -> &WorkspaceLimits {
         &self.store.limits
     }

@@ -78,6 +78,7 @@ struct TenantTable {
     max_kernels: Option<usize>,
     rate_limit: Option<String>,
     storage_limit: Option<String>,
+    workspace_quota: Option<String>,
     languages: Option<BTreeSet<String>>,
     network: Option<bool>,
 }
@@ -270,14 +271,15 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
         rate.parse()
             .map_err(|error| flawed(&format!("a `rate_limit` that is none, {rate:?}: {error}")))
     });
-    let storage = table.storage_limit.map(|size| {
-        let is_enough = |bytes: &u64| *bytes >= MIN_STORAGE;
-        parse_size(&size).filter(is_enough).ok_or_else(|| {
+    let size = |name: &str, size: Option<String>| {
+        let Some(size) = size else { return Ok(None) };
+        let bytes = parse_size(&size).filter(|bytes| *bytes >= MIN_STORAGE);
+        bytes.map(Some).ok_or_else(|| {
             flawed(&format!(
-                "a `storage_limit` that is none, {size:?}: write a size of at least 1m, such as `512m` or `20g`"
+                "a `{name}` that is none, {size:?}: write a size of at least 1m, such as `512m` or `20g`"
             ))
         })
-    });
+    };
     if table.languages.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(flawed("no `languages`: name some, or leave the line out"));
     }
@@ -285,7 +287,8 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
         max_runs: table.max_runs,
         max_kernels: table.max_kernels,
         rate: rate.transpose()?,
-        storage: storage.transpose()?,
+        storage: size("storage_limit", table.storage_limit)?,
+        quota: size("workspace_quota", table.workspace_quota)?,
         languages: table.languages,
         is_offline: table.network == Some(false),
     })

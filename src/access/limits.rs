@@ -15,6 +15,8 @@ pub struct TenantLimits {
     pub rate: Option<RateLimit>,
     /// Bytes that its conversations may take (`storage_limit`); no limit but that of the server without.
     pub storage: Option<u64>,
+    /// Bytes that one of its conversations may take (`workspace_quota`); `WORKSPACE_QUOTA` without, and at most.
+    pub quota: Option<u64>,
     /// The languages that it may use (`languages`); all without.
     pub languages: Option<BTreeSet<String>>,
     /// Whether its programs may not use the network (`network = false`).

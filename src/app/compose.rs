@@ -86,6 +86,7 @@ fn parts(
     tasks: &TaskTracker,
 ) -> Parts {
     let catalog = Catalog::default();
+    let workspaces = workspaces.limited_by(access.clone());
     let pool = Pool::new(
         config.pool.clone(),
         settings::setup(config, catalog.clone()),

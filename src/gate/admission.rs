@@ -39,20 +39,19 @@ struct Shared {
     access: Access,
 }
 
+/// Who takes turns with others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Party {
+    Tenant(Tenant),
+    /// The server itself, which finds out whether the sandbox and the network hold.
+    Server,
+}
+
 /// Who asks for a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claimant {
-    tenant: Tenant,
+    party: Party,
     key: ConversationKey,
-}
-
-impl From<&Conversation> for Claimant {
-    fn from(conversation: &Conversation) -> Self {
-        Self {
-            tenant: conversation.tenant().clone(),
-            key: conversation.key().clone(),
-        }
-    }
 }
 
 /// The right to run. Dropping it lets the next one in.
@@ -161,8 +160,32 @@ impl Admission {
         conversation: &Conversation,
         report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
-        let of = Claimant::from(conversation);
-        let share = self.share(&of.tenant);
+        let tenant = conversation.tenant().clone();
+        self.acquire_as(Party::Tenant(tenant), conversation, report_position)
+            .await
+    }
+
+    /// The same for a check of the server's own, which takes turns with tenants and is nobody's run.
+    pub(super) async fn acquire_for_check(
+        &self,
+        conversation: &Conversation,
+        report_position: impl Fn(usize),
+    ) -> Result<Permit, AdmissionError> {
+        self.acquire_as(Party::Server, conversation, report_position)
+            .await
+    }
+
+    async fn acquire_as(
+        &self,
+        party: Party,
+        conversation: &Conversation,
+        report_position: impl Fn(usize),
+    ) -> Result<Permit, AdmissionError> {
+        let of = Claimant {
+            party,
+            key: conversation.key().clone(),
+        };
+        let share = self.share(&of.party);
         let mut waiting = {
             let mut queue = self.0.queue.lock();
             if queue.try_enter(&of, share)? {
@@ -188,7 +211,7 @@ impl Admission {
                 }
                 () = &mut deadline => return Err(self.0.queue.lock().busy(&of, share)),
                 _ = tick.tick() => {
-                    self.renew_share(&of.tenant);
+                    self.renew_share(&of.party);
                     let position = self.0.queue.lock().position(&of, waiting.ticket);
                     position.into_iter().for_each(&report_position);
                 }
@@ -235,9 +258,9 @@ impl Admission {
         }
     }
 
-    /// What a tenant may have: of a server that several share, half of the queue, and half of the permits unless its
+    /// What one may have: a tenant of a server that several share half of the queue, and half of the permits unless its
     /// limits say otherwise.
-    fn share(&self, tenant: &Tenant) -> Share {
+    fn share(&self, party: &Party) -> Share {
         let AdmissionConfig {
             concurrent, queued, ..
         } = self.0.config;
@@ -247,7 +270,10 @@ impl Admission {
                 queued,
             };
         }
-        let max_runs = self.0.access.limits(tenant).max_runs;
+        let max_runs = match party {
+            Party::Tenant(tenant) => self.0.access.limits(tenant).max_runs,
+            Party::Server => Some(concurrent),
+        };
         Share {
             running: max_runs.unwrap_or(concurrent.div_ceil(2)),
             queued: queued.div_ceil(2),
@@ -268,11 +294,11 @@ impl Admission {
         serve(&mut queue);
     }
 
-    /// Looks again what a tenant may have: its runs may wait for nothing but that.
-    fn renew_share(&self, tenant: &Tenant) {
-        let share = self.share(tenant);
+    /// Looks again what one may have: its runs may wait for nothing but that.
+    fn renew_share(&self, party: &Party) {
+        let share = self.share(party);
         let mut queue = self.0.queue.lock();
-        queue.set_share(tenant, share);
+        queue.set_share(party, share);
         serve(&mut queue);
     }
 }

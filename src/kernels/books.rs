@@ -1,7 +1,7 @@
 //! The books of the kernels: who has which, who waits for it, and what has to go. Pure: what a kernel is and what time
 //! it is are up to the caller.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -253,12 +253,35 @@ impl<K> KernelBooks<K> {
     pub(super) fn expire(
         &mut self,
         now: Instant,
-        lost: impl Fn(&K) -> Option<KernelLoss>,
+        lost: impl Fn(&Tenant, &K) -> Option<KernelLoss>,
     ) -> Vec<(K, KernelLoss)> {
         let idle = self.idle;
-        self.take_idle(|_, kernel, since| {
-            lost(kernel).or((now >= since + idle).then_some(KernelLoss::Unused))
+        self.take_idle(|key, kernel, since| {
+            lost(&key.tenant, kernel).or((now >= since + idle).then_some(KernelLoss::Unused))
         })
+    }
+
+    /// Takes idle kernels of tenants that have more than they may, the ones that were idle longest first.
+    #[must_use]
+    pub(super) fn trim(
+        &mut self,
+        max_of_tenant: impl Fn(&Tenant) -> usize,
+    ) -> Vec<(K, KernelLoss)> {
+        let tenants: BTreeSet<_> = self.seats.keys().map(|key| key.tenant.clone()).collect();
+        let mut taken = Vec::new();
+        for tenant in tenants {
+            let (is_own, most) = (
+                |key: &KernelKey| key.tenant == tenant,
+                max_of_tenant(&tenant),
+            );
+            while self.count(is_own) > most
+                && let Some(least_used) = self.least_used(is_own)
+            {
+                let is_it = |key: &KernelKey| (*key == least_used).then_some(KernelLoss::Evicted);
+                taken.extend(self.take_idle(|key, _, _| is_it(key)));
+            }
+        }
+        taken
     }
 
     /// Does something with every kernel that is idle.

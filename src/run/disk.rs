@@ -46,6 +46,8 @@ const EXCESS_FACTOR: u64 = 4;
 pub(super) struct Allowance {
     bytes: u64,
     entries: u64,
+    /// Bytes that its conversation may have.
+    quota: u64,
     /// What it may add to what it finds.
     room: Room,
     found: Usage,
@@ -162,7 +164,7 @@ impl Allowance {
         workspace: &Workspace,
         mut found: Option<Usage>,
     ) -> Result<Self, DiskExcess> {
-        let limits = workspaces.limits();
+        let (limits, quota) = (workspaces.limits(), workspace.quota());
         if found.is_some_and(|found| !found.complete) {
             let max_counted = limits.max_entries * EXCESS_FACTOR;
             found = workspace.usage_up_to(max_counted).await.ok();
@@ -172,15 +174,16 @@ impl Allowance {
             complete: true,
             ..Usage::default()
         });
-        if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
+        if !found.complete || found.bytes > quota.saturating_add(EXCESS_BYTES) {
             return Err(DiskExcess::FarOver);
         }
         Ok(Self {
             room: Room {
-                bytes: limits.quota_bytes.saturating_sub(found.bytes),
+                bytes: quota.saturating_sub(found.bytes),
                 entries: limits.max_entries.saturating_sub(found.entries),
             },
-            bytes: found.bytes.max(limits.quota_bytes),
+            bytes: found.bytes.max(quota),
+            quota,
             entries: found.entries.max(limits.max_entries),
             found,
         })
@@ -264,22 +267,18 @@ impl Allowance {
         (usage.bytes > self.bytes).then_some(DiskExcess::Bytes {
             taken: usage.bytes,
             deleted: usage.deleted,
-            quota: limits.quota_bytes,
+            quota: self.quota,
         })
     }
 }
 
 /// Why a kernel cannot stay after its cell: what it has open of deleted files takes more than is left of the quota.
 /// `None` if it can.
-pub(super) async fn held_too_much(
-    workspaces: &Workspaces,
-    workspace: &Workspace,
-    held: Held,
-) -> Option<DiskExcess> {
+pub(super) async fn held_too_much(workspace: &Workspace, held: Held) -> Option<DiskExcess> {
     if held.seen() < LITTLE {
         return None;
     }
-    let quota = workspaces.limits().quota_bytes;
+    let quota = workspace.quota();
     // A tree that cannot be read right now is measured with the next run.
     let named = workspace.usage().await.map_or(0, |usage| usage.bytes);
     let held = held.seen();

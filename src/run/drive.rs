@@ -180,7 +180,7 @@ impl Runs {
             }
             Seat::Kernel(mut turn, _) => {
                 if let (None, Some(end)) = (lost, &report) {
-                    let held = held_too_much(&self.files.workspaces, job.workspace, end.held);
+                    let held = held_too_much(job.workspace, end.held);
                     if let Some(excess) = held.await {
                         (cause, lost) = (Cause::DiskFull(excess), Some(KernelLoss::Held));
                     }

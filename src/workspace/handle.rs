@@ -81,6 +81,11 @@ impl Workspace {
         self.store.users.of(self.dir())
     }
 
+    /// Bytes that it may take.
+    pub fn quota(&self) -> u64 {
+        self.store.quota(&self.key)
+    }
+
     pub(super) fn store(&self) -> &Arc<Store> {
         &self.store
     }

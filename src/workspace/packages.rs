@@ -174,11 +174,12 @@ fn check_room(
         });
     }
     let used = all.bytes.saturating_sub(old.bytes) + new.bytes;
-    if used > limits.quota_bytes {
+    let quota = store.quota(key);
+    if used > quota {
         return Err(WorkspaceError::QuotaExceeded {
             used,
             deleted: all.deleted,
-            limit: limits.quota_bytes,
+            limit: quota,
         });
     }
     Ok(usage::Usage {

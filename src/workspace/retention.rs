@@ -23,7 +23,11 @@ pub struct InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.store.uses.book().release(&self.key);
+        let mut book = self.store.uses.book();
+        book.release(&self.key);
+        if !book.is_held(&self.key) {
+            self.store.tenants.forget_unnoted(&self.key);
+        }
     }
 }
 
@@ -70,7 +74,7 @@ impl Drop for Leaving<'_> {
 }
 
 impl Workspaces {
-    /// Keeps a conversation, which may be a new one, from being taken away while it is in use, and notes whose it is.
+    /// Keeps a conversation, which may be a new one, from being taken away while it is in use, and remembers whose it is.
     pub async fn hold(&self, conversation: &Conversation) -> InUse {
         let (uses, key) = (&self.store.uses, conversation.key());
         loop {
@@ -85,16 +89,7 @@ impl Workspaces {
             store: Arc::clone(&self.store),
             key: key.clone(),
         };
-        let tenant = conversation.tenant();
-        if !self.store.tenants.is_known(key, tenant) {
-            let (key, tenant) = (key.clone(), tenant.clone());
-            let note = move |store: &Store| {
-                store.tenants.note(&key, &tenant);
-                Ok(())
-            };
-            // It has nothing to fail at.
-            let _ = self.store.work(note).await;
-        }
+        self.store.tenants.remember(key, conversation.tenant());
         in_use
     }
 

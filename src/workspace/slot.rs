@@ -95,6 +95,7 @@ impl Workspaces {
             // Under its old name: there may soon be another directory under the new one.
             let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(WorkspaceError::of("examine a slot"))?;
+            store.tenants.note(&key);
             let mut books = store.users.books();
             match store.moves.move_folder((from, &name), (to, key.as_str())) {
                 Ok(()) => {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -29,8 +29,10 @@ use super::tenants::TenantNotes;
 use super::turns::ChangeTurns;
 use super::uses::Uses;
 use super::{Usage, WorkspaceLimits, usage};
+use crate::access::Access;
 use crate::conversation::ConversationKey;
 use crate::executor::spec::PRIVATE;
+use crate::principal::Tenant;
 
 /// Mode of a workspace.
 pub(super) const WORKSPACE_MODE: u32 = 0o700;
@@ -65,6 +67,8 @@ pub(super) struct Store {
     pub(super) moves: Moves,
     pub(super) users: Users,
     pub(super) limits: WorkspaceLimits,
+    /// What tenants may have less of.
+    pub(super) access: OnceLock<Access>,
     operations: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     turns: ChangeTurns,
@@ -139,6 +143,7 @@ impl Store {
             moves: Moves::default(),
             users,
             limits,
+            access: OnceLock::new(),
             operations: Arc::new(Semaphore::new(OPERATIONS)),
             uploads: Arc::new(Semaphore::new(UPLOADS)),
             turns: ChangeTurns::default(),
@@ -216,12 +221,27 @@ impl Store {
         result
     }
 
+    /// Bytes that a conversation of a tenant may take.
+    pub(super) fn quota_of(&self, tenant: &Tenant) -> u64 {
+        let own = self.access.get();
+        let own = own.and_then(|access| access.limits(tenant).quota);
+        let most = self.limits.quota_bytes;
+        own.map_or(most, |own| own.min(most))
+    }
+
+    /// Bytes that a conversation may take.
+    pub(super) fn quota(&self, key: &ConversationKey) -> u64 {
+        self.quota_of(&self.tenants.of(key))
+    }
+
     pub(super) fn create(&self, key: &ConversationKey) -> Result<OwnedFd, WorkspaceError> {
         for _ in 0..TRIES {
             if let Some(dir) = self.find(key)? {
                 self.settle(dir.as_fd(), key.as_str())?;
                 return Ok(dir);
             }
+            // Before there is a directory, so that none is there without it.
+            self.tenants.note(key);
             match mkdirat(
                 &self.root,
                 key.as_str(),
@@ -244,6 +264,7 @@ impl Store {
         match self.open_workspace(key) {
             Err(Errno::NOENT) => Ok(None),
             dir => dir
+                .inspect(|_| self.tenants.note(key))
                 .map(Some)
                 .map_err(WorkspaceError::of("open the conversation's directory")),
         }

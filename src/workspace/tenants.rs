@@ -28,7 +28,15 @@ pub(super) struct TenantNotes {
     root: OwnedFd,
     /// The directory, once there is one.
     notes: OnceLock<OwnedFd>,
-    known: Mutex<HashMap<ConversationKey, Tenant>>,
+    known: Mutex<HashMap<ConversationKey, Known>>,
+}
+
+/// Whose a conversation is known to be.
+#[derive(Debug)]
+struct Known {
+    tenant: Tenant,
+    /// Whether the disk says so too. It does not before there is something of the conversation.
+    is_noted: bool,
 }
 
 impl TenantNotes {
@@ -74,17 +82,37 @@ impl TenantNotes {
         self.existing()?.ok_or(Errno::NOENT)
     }
 
-    /// Whether it is known to be this tenant's.
-    pub(super) fn is_known(&self, key: &ConversationKey, tenant: &Tenant) -> bool {
-        *tenant == Tenant::Default || self.known.lock().get(key) == Some(tenant)
+    /// Remembers whose a conversation is that is in use, and may not be there yet.
+    pub(super) fn remember(&self, key: &ConversationKey, tenant: &Tenant) {
+        let mut known = self.known.lock();
+        if known.get(key).is_none_or(|known| known.tenant != *tenant) {
+            let (tenant, is_noted) = (tenant.clone(), false);
+            known.insert(key.clone(), Known { tenant, is_noted });
+        }
     }
 
-    /// Notes whose a conversation is. A full disk has no room for that: then it counts as the default tenant's until
-    /// its next use.
-    pub(super) fn note(&self, key: &ConversationKey, tenant: &Tenant) {
-        match self.write(key, tenant.name()) {
+    /// Forgets a conversation of which nothing came while it was in use.
+    pub(super) fn forget_unnoted(&self, key: &ConversationKey) {
+        let mut known = self.known.lock();
+        if known.get(key).is_some_and(|known| !known.is_noted) {
+            known.remove(key);
+        }
+    }
+
+    /// Notes whose a conversation is that is in use, and of which there is something. A full disk has no room for that:
+    /// then it counts as the default tenant's until its next use.
+    pub(super) fn note(&self, key: &ConversationKey) {
+        let unnoted = match self.known.lock().get(key) {
+            Some(known) if !known.is_noted && known.tenant != Tenant::Default => {
+                known.tenant.clone()
+            }
+            _ => return,
+        };
+        match self.write(key, unnoted.name()) {
             Ok(()) => {
-                self.known.lock().insert(key.clone(), tenant.clone());
+                if let Some(known) = self.known.lock().get_mut(key) {
+                    known.is_noted = true;
+                }
             }
             Err(error) => tracing::debug!(%error, "the tenant of a conversation was not noted"),
         }
@@ -100,16 +128,19 @@ impl TenantNotes {
 
     /// Whose a conversation is.
     pub(super) fn of(&self, key: &ConversationKey) -> Tenant {
-        if let Some(tenant) = self.known.lock().get(key) {
-            return tenant.clone();
+        if let Some(known) = self.known.lock().get(key) {
+            return known.tenant.clone();
         }
         let read = self.read(key).unwrap_or_else(|error| {
             tracing::debug!(%error, "the tenant of a conversation was not read");
             None
         });
-        let tenant = read.map_or(Tenant::Default, Tenant::of);
+        let read = Known {
+            tenant: read.map_or(Tenant::Default, Tenant::of),
+            is_noted: true,
+        };
         let mut known = self.known.lock();
-        known.entry(key.clone()).or_insert(tenant).clone()
+        known.entry(key.clone()).or_insert(read).tenant.clone()
     }
 
     fn read(&self, key: &ConversationKey) -> std::io::Result<Option<Name>> {
@@ -135,7 +166,9 @@ impl TenantNotes {
         let known = self.known.lock();
         let mut sums = HashMap::new();
         for (key, bytes) in sizes {
-            let tenant = known.get(key).unwrap_or(&Tenant::Default);
+            let tenant = known
+                .get(key)
+                .map_or(&Tenant::Default, |known| &known.tenant);
             if let Some(sum) = sums.get_mut(tenant) {
                 *sum += bytes;
             } else {

@@ -187,14 +187,15 @@ fn check_room(
     path: &RelativePath,
     bytes: u64,
 ) -> Result<Usage, WorkspaceError> {
-    let with_it = |usage| with_upload(store, usage, dir, path, bytes);
+    let quota = store.quota(key);
+    let with_it = |usage| with_upload(store, (usage, quota), dir, path, bytes);
     with_it(store.usage(key, dir, false)?).or_else(|_| with_it(store.usage(key, dir, true)?))
 }
 
-/// What all files will take.
+/// What all files will take, of which there may be so many bytes.
 fn with_upload(
     store: &Store,
-    usage: Usage,
+    (usage, quota): (Usage, u64),
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     bytes: u64,
@@ -208,11 +209,11 @@ fn with_upload(
     }
     let used = usage.bytes.saturating_sub(replaced_bytes(store, dir, path));
     let used = used.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
-    if used > limits.quota_bytes {
+    if used > quota {
         return Err(WorkspaceError::QuotaExceeded {
             used,
             deleted: usage.deleted,
-            limit: limits.quota_bytes,
+            limit: quota,
         });
     }
     Ok(Usage {

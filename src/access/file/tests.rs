@@ -85,7 +85,7 @@ fn what_is_wrong_is_said_with_where_it_is() {
       |
     3 | max_run = 1
       | ^^^^^^^
-    unknown field `max_run`, expected one of `name`, `token`, `max_runs`, `max_kernels`, `rate_limit`, `storage_limit`, `languages`, `network`
+    unknown field `max_run`, expected one of `name`, `token`, `max_runs`, `max_kernels`, `rate_limit`, `storage_limit`, `workspace_quota`, `languages`, `network`
     --
     ACCESS_FILE is not valid: TOML parse error at line 1, column 1
       |
@@ -122,7 +122,7 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
         Book::parse(&text).map(|book| book.limits(&Tenant::of("research".parse().unwrap())))
     };
     assert_eq!(*limits("").unwrap(), TenantLimits::default());
-    let all = "max_runs = 3\nmax_kernels = 2\nrate_limit = \"300/m\"\nstorage_limit = \"20g\"\nlanguages = [\"python\"]\nnetwork = false";
+    let all = "max_runs = 3\nmax_kernels = 2\nrate_limit = \"300/m\"\nstorage_limit = \"20g\"\nworkspace_quota = \"200m\"\nlanguages = [\"python\"]\nnetwork = false";
     assert_eq!(
         *limits(all).unwrap(),
         TenantLimits {
@@ -130,6 +130,7 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
             max_kernels: Some(2),
             rate: Some("300/m".parse().unwrap()),
             storage: Some(20 << 30),
+            quota: Some(200 << 20),
             languages: Some(["python".to_owned()].into()),
             is_offline: true,
         }
@@ -139,6 +140,7 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
         "max_kernels = 0",
         "rate_limit = \"often\"",
         "storage_limit = \"4k\"",
+        "workspace_quota = \"some\"",
         "languages = []",
     ]
     .map(|line| limits(line).unwrap_err().to_string());
@@ -147,6 +149,7 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
     ACCESS_FILE is not valid: the tenant research has `max_kernels = 0`: give it 1 or more, or leave the line out
     ACCESS_FILE is not valid: the tenant research has a `rate_limit` that is none, "often": a rate is a number and a time, such as `10/s`, `300/m` or `5000/h`
     ACCESS_FILE is not valid: the tenant research has a `storage_limit` that is none, "4k": write a size of at least 1m, such as `512m` or `20g`
+    ACCESS_FILE is not valid: the tenant research has a `workspace_quota` that is none, "some": write a size of at least 1m, such as `512m` or `20g`
     ACCESS_FILE is not valid: the tenant research has no `languages`: name some, or leave the line out
     "#);
 }

@@ -1,17 +1,16 @@
-//! The books of the gate: who runs, who waits, whose turn it is. Pure.
+//! The books of the gate: who runs, who waits, whose turn it is. Pure. A party is a tenant, or the server itself.
 //!
 //! ```text
-//! Queue: tenants take turns ──▶ TenantRuns: its conversations take turns ──▶ their runs, in the order in which they came
+//! Queue: parties take turns ──▶ PartyRuns: its conversations take turns ──▶ their runs, in the order in which they came
 //! ```
 
-mod tenant;
+mod party;
 
 use std::collections::{HashMap, VecDeque};
 
-use self::tenant::TenantRuns;
-use super::{AdmissionError, Claimant, RETRY_AFTER};
+use self::party::PartyRuns;
+use super::{AdmissionError, Claimant, Party, RETRY_AFTER};
 use crate::config::AdmissionConfig;
-use crate::principal::Tenant;
 
 /// How many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +57,9 @@ pub(super) struct Queue<T> {
     closed: bool,
     running: usize,
     waiting: usize,
-    tenants: HashMap<Tenant, TenantRuns<T>>,
-    /// The tenants that wait, each once, in the order in which they are served.
-    turns: VecDeque<Tenant>,
+    parties: HashMap<Party, PartyRuns<T>>,
+    /// Those that wait, each once, in the order in which they are served.
+    turns: VecDeque<Party>,
     next: u64,
 }
 
@@ -71,7 +70,7 @@ impl<T> Queue<T> {
             closed: false,
             running: 0,
             waiting: 0,
-            tenants: HashMap::new(),
+            parties: HashMap::new(),
             turns: VecDeque::new(),
             next: 0,
         }
@@ -92,13 +91,13 @@ impl<T> Queue<T> {
         share: Share,
     ) -> Result<bool, AdmissionError> {
         self.check_open()?;
-        self.set_share(&of.tenant, share);
+        self.set_share(&of.party, share);
         let (all, tenant, own) = self.counts(of);
         let Limits { all: limit, of_one } = self.limits;
         let fits = |counts: Share, limit: Share| counts.running < limit.running;
         if fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
             self.running += 1;
-            self.tenant(of, share).begin(&of.key);
+            self.party(of, share).begin(&of.key);
             return Ok(true);
         }
         let fits = |counts: Share, limit: Share| counts.queued < limit.queued;
@@ -111,8 +110,8 @@ impl<T> Queue<T> {
     }
 
     /// What a tenant may have from now on.
-    pub(super) fn set_share(&mut self, tenant: &Tenant, share: Share) {
-        if let Some(runs) = self.tenants.get_mut(tenant) {
+    pub(super) fn set_share(&mut self, party: &Party, share: Share) {
+        if let Some(runs) = self.parties.get_mut(party) {
             runs.share = share;
         }
     }
@@ -122,10 +121,10 @@ impl<T> Queue<T> {
         let ticket = QueueTicket(self.next);
         self.next += 1;
         self.waiting += 1;
-        let runs = self.tenant(of, share);
+        let runs = self.party(of, share);
         runs.join(&of.key, ticket, turn);
         if runs.waiting() == 1 {
-            self.turns.push_back(of.tenant.clone());
+            self.turns.push_back(of.party.clone());
         }
         ticket
     }
@@ -136,41 +135,41 @@ impl<T> Queue<T> {
             return None;
         }
         let max_running_of_one = self.limits.of_one.running;
-        let (index, key, turn) = self.turns.iter().enumerate().find_map(|(index, tenant)| {
-            let runs = self.tenants.get_mut(tenant)?;
+        let (index, key, turn) = self.turns.iter().enumerate().find_map(|(index, party)| {
+            let runs = self.parties.get_mut(party)?;
             let (key, turn) = runs.serve(max_running_of_one)?;
             Some((index, key, turn))
         })?;
-        let tenant = self.turns.remove(index)?;
-        if self.tenants.get(&tenant)?.waiting() > 0 {
-            self.turns.push_back(tenant.clone());
+        let party = self.turns.remove(index)?;
+        if self.parties.get(&party)?.waiting() > 0 {
+            self.turns.push_back(party.clone());
         }
         self.waiting -= 1;
         self.running += 1;
-        Some((Claimant { tenant, key }, turn))
+        Some((Claimant { party, key }, turn))
     }
 
     /// Notes that a run is over.
     pub(super) fn leave(&mut self, of: &Claimant) {
-        if let Some(runs) = self.tenants.get_mut(&of.tenant) {
+        if let Some(runs) = self.parties.get_mut(&of.party) {
             self.running -= 1;
             runs.end(&of.key);
         }
-        self.forget_idle(&of.tenant);
+        self.forget_idle(&of.party);
     }
 
     /// Removes a run from the queue, if it still waits.
     pub(super) fn give_up(&mut self, of: &Claimant, ticket: QueueTicket) {
-        let Some(runs) = self.tenants.get_mut(&of.tenant) else {
+        let Some(runs) = self.parties.get_mut(&of.party) else {
             return;
         };
         if runs.give_up(&of.key, ticket) {
             self.waiting -= 1;
             if runs.waiting() == 0 {
-                self.turns.retain(|waits| *waits != of.tenant);
+                self.turns.retain(|waits| *waits != of.party);
             }
         }
-        self.forget_idle(&of.tenant);
+        self.forget_idle(&of.party);
     }
 
     /// Lets nobody in any more, and drops all that wait.
@@ -178,15 +177,15 @@ impl<T> Queue<T> {
         self.closed = true;
         self.waiting = 0;
         self.turns.clear();
-        self.tenants.values_mut().for_each(TenantRuns::close);
-        self.tenants.retain(|_, runs| runs.running() > 0);
+        self.parties.values_mut().for_each(PartyRuns::close);
+        self.parties.retain(|_, runs| runs.running() > 0);
     }
 
     /// How many runs are served up to this one, if nobody had more than its share of permits.
     pub(super) fn position(&self, of: &Claimant, ticket: QueueTicket) -> Option<usize> {
-        let turn = self.turns.iter().position(|waits| *waits == of.tenant)?;
-        let own = self.tenants.get(&of.tenant)?.position(&of.key, ticket)?;
-        let waiting_of = |tenant| self.tenants.get(tenant).map_or(0, TenantRuns::waiting);
+        let turn = self.turns.iter().position(|waits| *waits == of.party)?;
+        let own = self.parties.get(&of.party)?.position(&of.key, ticket)?;
+        let waiting_of = |party| self.parties.get(party).map_or(0, PartyRuns::waiting);
         Some(position_among(self.turns.iter().map(waiting_of), turn, own))
     }
 
@@ -234,7 +233,7 @@ impl<T> Queue<T> {
     /// How many there are of all, of a tenant and of a conversation.
     fn counts(&self, of: &Claimant) -> (Share, Share, Share) {
         let share = |(running, queued)| Share { running, queued };
-        let runs = self.tenants.get(&of.tenant);
+        let runs = self.parties.get(&of.party);
         let tenant = runs.map_or((0, 0), |runs| (runs.running(), runs.waiting()));
         let own = runs.map_or((0, 0), |runs| runs.of(&of.key));
         (
@@ -244,15 +243,15 @@ impl<T> Queue<T> {
         )
     }
 
-    fn tenant(&mut self, of: &Claimant, share: Share) -> &mut TenantRuns<T> {
-        let runs = self.tenants.entry(of.tenant.clone());
-        runs.or_insert_with(|| TenantRuns::new(share))
+    fn party(&mut self, of: &Claimant, share: Share) -> &mut PartyRuns<T> {
+        let runs = self.parties.entry(of.party.clone());
+        runs.or_insert_with(|| PartyRuns::new(share))
     }
 
-    fn forget_idle(&mut self, tenant: &Tenant) {
-        let is_idle = |runs: &TenantRuns<T>| runs.running() + runs.waiting() == 0;
-        if self.tenants.get(tenant).is_some_and(is_idle) {
-            self.tenants.remove(tenant);
+    fn forget_idle(&mut self, party: &Party) {
+        let is_idle = |runs: &PartyRuns<T>| runs.running() + runs.waiting() == 0;
+        if self.parties.get(party).is_some_and(is_idle) {
+            self.parties.remove(party);
         }
     }
 }

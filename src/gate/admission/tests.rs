@@ -204,7 +204,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn claimant(who: usize) -> Claimant {
     let name = ["research", "sales"][who / 2];
     Claimant {
-        tenant: Tenant::of(name.parse().unwrap()),
+        party: Party::Tenant(Tenant::of(name.parse().unwrap())),
         key: format!("{who:064x}").parse().unwrap(),
     }
 }
@@ -375,6 +375,31 @@ fn a_share_that_grows_reaches_those_who_wait() {
     assert_eq!(queue.try_enter(&two, share(1)), Ok(false));
     queue.join(&two, share(1), ());
     assert!(queue.serve().is_none());
-    queue.set_share(&two.tenant, share(2));
+    queue.set_share(&two.party, share(2));
     assert_eq!(queue.serve(), Some((two, ())));
+}
+
+#[tokio::test]
+async fn a_check_of_the_servers_own_takes_turns_with_tenants() {
+    let (gate, _dir) = shared_gate(1, 4, "[[tenant]]\nname = \"default\"\nmax_runs = 1");
+    let running = acquire(&gate, 0).await.unwrap();
+    let mut waiting: Vec<_> = (1..3)
+        .map(|number| Box::pin(acquire(&gate, number)))
+        .collect();
+    for wait in &mut waiting {
+        assert!(futures::poll!(wait.as_mut()).is_pending());
+    }
+    assert!(matches!(
+        acquire(&gate, 3).await,
+        Err(AdmissionError::TenantBusy { .. })
+    ));
+    // It is nobody's run, though its conversation looks like one of the first tenant.
+    let own = conversation("default", 9);
+    let mut check = Box::pin(gate.acquire_for_check(&own, |_| {}));
+    assert!(futures::poll!(check.as_mut()).is_pending());
+    drop(running);
+    let first = waiting.remove(0).await.unwrap();
+    drop(first);
+    drop(check.await.unwrap());
+    drop(waiting.remove(0).await.unwrap());
 }

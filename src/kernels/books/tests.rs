@@ -143,13 +143,29 @@ fn those_who_wait_come_in_their_order() {
 }
 
 #[test]
+fn what_a_tenant_has_beyond_its_share_ends_when_it_is_idle() {
+    let (mut books, now) = (books(9), Instant::now());
+    for number in 1..=3 {
+        let since = now + Duration::from_secs(number);
+        leave_idle(&mut books, usize::try_from(number).unwrap(), since);
+    }
+    assert_eq!(begun(&mut books, 4), None);
+    assert_eq!(books.trim(|_| 4), []);
+    // The one that has its turn counts, and stays.
+    let evicted = |kernel| (kernel, KernelLoss::Evicted);
+    assert_eq!(books.trim(|_| 2), [1, 2].map(evicted));
+    assert_eq!(books.trim(|_| 0), [3].map(evicted));
+    assert_eq!(books.count_of("p"), (0, 1));
+}
+
+#[test]
 fn kernels_end_when_unused_or_lost() {
     let (mut books, now) = (books(9), Instant::now());
     leave_idle(&mut books, 1, now);
     leave_idle(&mut books, 2, now + IDLE);
     leave_idle(&mut books, 3, now + IDLE);
     granted(books.claim(&key(4), None, ALL));
-    let lost = |kernel: &u32| (*kernel == 3).then_some(KernelLoss::Replaced);
+    let lost = |_: &Tenant, kernel: &u32| (*kernel == 3).then_some(KernelLoss::Replaced);
     let gone = books.expire(now + IDLE, lost);
     assert_eq!(gone, [(1, KernelLoss::Unused), (3, KernelLoss::Replaced)]);
     assert_eq!(
@@ -157,7 +173,7 @@ fn kernels_end_when_unused_or_lost() {
         Some(KernelLoss::Unused)
     );
     assert_eq!(
-        books.expire(now + IDLE * 9, |_| None),
+        books.expire(now + IDLE * 9, |_, _| None),
         [(2, KernelLoss::Unused)]
     );
 }

@@ -115,7 +115,7 @@ pub(super) fn call(services: &Services, tenant: &Tenant) -> CallToolResult {
             processes: limits.pids,
             code_bytes: limits.code,
             upload_bytes: services.files.max_upload_bytes,
-            conversation_bytes: services.files.workspaces.limits().quota_bytes,
+            conversation_bytes: services.files.workspaces.quota_of(tenant),
             output_bytes: limits.output,
             network: services.status.has_network_for(tenant),
         },

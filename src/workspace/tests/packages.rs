@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::races::Meanwhile;
 use super::*;
+use crate::access::Access;
 
 impl Fixture {
     /// A directory for work with a tree of one file in it.
@@ -122,6 +123,24 @@ async fn a_tree_that_does_not_fit_changes_nothing(#[values(false, true)] in_step
     assert_eq!(note, "note of 614400 bytes");
     fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn a_tree_fits_into_what_its_tenant_may_have() {
+    let fixture = Fixture::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.toml");
+    let text = "[[tenant]]\nname = \"default\"\nworkspace_quota = \"1m\"\n";
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let access = Access::open(None, Some(path)).unwrap();
+    let _ = fixture.workspaces.clone().limited_by(access);
+    let error = fixture.place(&vec![2; 2 << 20]).await.unwrap_err();
+    assert!(matches!(
+        error,
+        WorkspaceError::QuotaExceeded { limit: MIB, .. }
+    ));
+    fixture.place(&vec![1; 600 << 10]).await.unwrap();
 }
 
 #[rstest]

@@ -10,9 +10,12 @@ use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::conversation::ConversationKey;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::principal::{Principal, Tenant};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Tenants, new_token, set_limits};
+use crate::support::engines::Engine;
+use crate::support::wait::within;
 use crate::support::{TestApp, config, eventually};
 
 async fn on_fake(settings: &[(&str, &str)]) -> TestApp {
@@ -294,4 +297,138 @@ async fn a_tenant_whose_storage_is_full_of_what_it_uses_is_told_so() {
     let notes = tenants.app.root().join(".tenants");
     assert!(!notes.join(tenants.key("first").as_str()).exists());
     assert!(notes.join(tenants.key("second").as_str()).exists());
+}
+
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_conversation_is_no_larger_than_its_tenant_may_have_it(#[case] engine: Engine) {
+    let settings = [("WORKSPACE_QUOTA", "16m")];
+    let build = async |settings: &[(&str, &str)]| engine.start("shell", settings).await;
+    let tenants = Tenants::with_limits("workspace_quota = \"2m\"", &settings, build).await;
+    let [operator, research, sales] = &tenants.tokens;
+    let refused = tenants.upload(research, "demo", 3 << 20).await;
+    insta::allow_duplicates! {
+        insta::assert_json_snapshot!(refused, @r#"
+        {
+          "success": false,
+          "code": "quota_exceeded",
+          "message": "the conversation's files would take 3145728 bytes and the limit is 2097152: delete some, or start a new conversation"
+        }
+        "#);
+    }
+    for token in [operator, sales] {
+        let stored = tenants.upload(token, "demo", 3 << 20).await;
+        assert_eq!(stored["success"], true, "{stored}");
+    }
+    let told = async |token: &str| {
+        let listed = tenants.call(token, "list_runners", json!({})).await;
+        listed["limits"]["conversationBytes"].clone()
+    };
+    let told = [
+        told(operator).await,
+        told(research).await,
+        told(sales).await,
+    ];
+    assert_eq!(
+        told,
+        [16 << 20, 2 << 20, 16 << 20].map(|bytes| json!(bytes))
+    );
+    // The server's is the most.
+    set_limits(&tenants.file, "workspace_quota = \"20m\"");
+    let stored = async || {
+        let stored = tenants.upload(research, "demo", 15 << 20).await;
+        (stored["success"] == true).then_some(())
+    };
+    within(Duration::from_secs(20), "the new limit counts", stored).await;
+    let refused = tenants.upload(research, "demo", 17 << 20).await;
+    assert_eq!(refused["code"], "quota_exceeded", "{refused}");
+}
+
+#[tokio::test]
+async fn a_program_on_docker_is_stopped_at_the_quota_of_its_tenant() {
+    let build = async |settings: &[(&str, &str)]| Engine::Docker.start("shell", settings).await;
+    let tenants = Tenants::with_limits("workspace_quota = \"2m\"", &[], build).await;
+    let [_, research, sales] = &tenants.tokens;
+    let code = "head -c 8388608 /dev/zero > big.bin && sleep 3 && echo done";
+    let stopped = tenants.run(research, code).await;
+    assert_eq!(stopped["status"], "disk_limit", "{stopped}");
+    let hint = stopped["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("the limit for a conversation is 2 MiB"),
+        "{hint}"
+    );
+    assert_eq!(tenants.run(sales, code).await["stdout"], "done\n");
+}
+
+#[tokio::test]
+async fn kernels_beyond_a_lowered_number_end_when_they_are_idle() {
+    let settings = [("MAX_KERNELS", "4")];
+    let tenants = Tenants::with_limits("max_kernels = 2", &settings, async |settings| {
+        TestApp::on_fake_with_notebook(settings).await
+    })
+    .await;
+    let [_, research, sales] = &tenants.tokens;
+    for (token, conversation) in [(sales, "one"), (research, "one"), (research, "two")] {
+        let cell = json!({
+            "conversationId": conversation, "language": "notebook", "code": "X=1", "stateful": true,
+        });
+        tenants.call(token, "run_code", cell).await;
+    }
+    let kernels = &tenants.app.app.parts.kernels;
+    assert_eq!(kernels.count_of("notebook"), (3, 0));
+    set_limits(&tenants.file, "max_kernels = 1");
+    eventually("one of its kernels has ended", || {
+        kernels.count_of("notebook") == (2, 0)
+    })
+    .await;
+    let cell = json!({
+        "conversationId": "two", "language": "notebook", "code": "echo $X", "stateful": true,
+    });
+    let kept = tenants.call(research, "run_code", cell).await;
+    assert_eq!(
+        kept["stdout"], "1\n",
+        "the one that was used last stays: {kept}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_noted_of_a_conversation_that_there_is_not() {
+    let tenants = Tenants::with_limits("", &[], on_fake).await;
+    let research = &tenants.tokens[1];
+    let file = json!({ "conversationId": "made-up", "filename": "a.txt" });
+    for (tool, arguments) in [
+        ("list_files", json!({ "conversationId": "made-up" })),
+        ("read_file", file),
+        (
+            "delete_conversation",
+            json!({ "conversationId": "made-up" }),
+        ),
+        (
+            "run_code",
+            json!({ "conversationId": "made-up", "language": "cobol", "code": "1" }),
+        ),
+        (
+            "upload_file",
+            json!({ "conversationId": "made-up", "filename": "..", "content": "" }),
+        ),
+    ] {
+        tenants.call(research, tool, arguments).await;
+    }
+    for (method, path) in [
+        (Method::DELETE, "/api/v1/conversations/made-up/files/a.txt"),
+        (Method::DELETE, "/api/v1/sessions/made-up"),
+    ] {
+        let answer = tenants.ask(research, method, path, None).await;
+        assert_eq!(answer.status, 404, "{}", answer.text());
+    }
+    let notes = tenants.app.root().join(".tenants");
+    let noted = || notes.read_dir().map_or(0, Iterator::count);
+    assert_eq!(noted(), 0);
+    assert_eq!(
+        tenants.run(research, "echo hi > a.txt").await["status"],
+        "ok"
+    );
+    assert_eq!(noted(), 1);
 }

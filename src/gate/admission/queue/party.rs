@@ -1,14 +1,14 @@
-//! The part of the books that is one tenant's, whose conversations take turns. Pure.
+//! The part of the books that is one party's, whose conversations take turns. Pure.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{QueueTicket, Share};
 use crate::conversation::ConversationKey;
 
-/// A tenant with runs in progress or waiting. `T` tells a run that waits that its turn has come.
+/// A party with runs in progress or waiting. `T` tells a run that waits that its turn has come.
 #[derive(Debug)]
-pub(super) struct TenantRuns<T> {
-    /// What the tenant may have.
+pub(super) struct PartyRuns<T> {
+    /// What it may have.
     pub(super) share: Share,
     running: usize,
     waiting: usize,
@@ -24,7 +24,7 @@ struct ConversationRuns<T> {
     waiting: VecDeque<(QueueTicket, T)>,
 }
 
-impl<T> TenantRuns<T> {
+impl<T> PartyRuns<T> {
     pub(super) fn new(share: Share) -> Self {
         Self {
             share,
@@ -70,7 +70,7 @@ impl<T> TenantRuns<T> {
         }
     }
 
-    /// Begins the run whose turn it is, if the tenant may have another one, and one of a conversation with fewer than
+    /// Begins the run whose turn it is, if the party may have another one, and one of a conversation with fewer than
     /// `max_running_of_one` waits.
     pub(super) fn serve(&mut self, max_running_of_one: usize) -> Option<(ConversationKey, T)> {
         if self.running >= self.share.running {
@@ -116,7 +116,7 @@ impl<T> TenantRuns<T> {
         self.conversations.retain(|_, runs| runs.running > 0);
     }
 
-    /// How many of the tenant's runs are served up to this one.
+    /// How many of the party's runs are served up to this one.
     pub(super) fn position(&self, key: &ConversationKey, ticket: QueueTicket) -> Option<usize> {
         let turn = self.turns.iter().position(|waits| waits == key)?;
         let own = &self.conversations.get(key)?.waiting;
