@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,7 +40,7 @@ use tracing::warn;
 pub use self::command::AuditCommand;
 use self::denials::Denials;
 pub use self::error::{AuditError, AuditUnavailable};
-pub use self::event::{By, Change, Event, Program, kept};
+pub use self::event::{By, Change, Event, Program, Subject, kept};
 use self::line::Dated;
 use self::log::Log;
 pub use self::origin::{Client, Origin};
@@ -70,6 +70,8 @@ struct Shared {
     is_ok: AtomicBool,
     /// Events that found the queue full.
     lost: AtomicU64,
+    /// Notified when there are more: there may be no other event that wakes the writer.
+    more_lost: Notify,
     /// Callers that were let in since the start.
     seen: Mutex<HashSet<Principal>>,
     denials: Mutex<Denials>,
@@ -113,6 +115,7 @@ impl Audit {
             is_required: config.required,
             is_ok: AtomicBool::new(true),
             lost: AtomicU64::new(0),
+            more_lost: Notify::new(),
             seen: Mutex::default(),
             denials: Mutex::default(),
         });
@@ -238,12 +241,18 @@ impl Shared {
         let dated = event.map(Dated::now);
         let sent = self.entries.try_send(Entry { dated, written });
         sent.map_err(|_| {
-            self.lost.fetch_add(u64::from(is_event), Ordering::Relaxed);
-            if self.is_ok.swap(false, Ordering::Relaxed) {
-                warn!("the audit log is not written fast enough: events are lost");
-            }
+            self.lose(u64::from(is_event));
             AuditUnavailable
         })
+    }
+
+    /// Notes that events are lost.
+    fn lose(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+        if self.is_ok.swap(false, Ordering::Relaxed) {
+            warn!("the audit log is not written fast enough: events are lost");
+        }
+        self.more_lost.notify_one();
     }
 
     /// Waits until an event is written, or until it is known that the log can be.

@@ -118,7 +118,11 @@ impl Ledger {
         self.tasks.spawn(async move {
             let execute = async {
                 let start = || handle.start_event(&origin, &request);
-                ledger.audit.before(start).await?;
+                if let Err(unavailable) = ledger.audit.before(start).await {
+                    let refused = unavailable.into();
+                    ledger.runs.count_refused(&request.language, &refused);
+                    return Err(refused);
+                }
                 let execute = ledger
                     .runs
                     .execute(&request, &handle.progress, &handle.stop);

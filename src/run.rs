@@ -108,7 +108,7 @@ impl Runs {
             .carry_out(wants, request, progress, cancel, &mut timing)
             .await;
         let result = self.answered(ran, progress);
-        self.count(&request.language, &result, &timing);
+        self.count(&request.language, result.as_ref(), &timing);
         result
     }
 
@@ -127,7 +127,7 @@ impl Runs {
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
-    fn count(&self, language: &str, result: &Result<Outcome, RunError>, timing: &Timing) {
+    fn count(&self, language: &str, result: Result<&Outcome, &RunError>, timing: &Timing) {
         let view = self.gate.catalog.view();
         let language = view
             .find(language)
@@ -136,9 +136,14 @@ impl Runs {
             Ok(outcome) => outcome.status.into_str(),
             Err(error) => error.kind().into_str(),
         };
-        let took = result.as_ref().ok().map(|outcome| outcome.wall);
+        let took = result.ok().map(|outcome| outcome.wall);
         self.metrics.count_run(language, status, took);
         timing.record(&self.metrics, language);
+    }
+
+    /// The same of one that was refused before it came here.
+    pub(crate) fn count_refused(&self, language: &str, error: &RunError) {
+        self.count(language, Err(error), &Timing::new());
     }
 
     /// Waits for everything that a run needs, and runs it.

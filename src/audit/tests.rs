@@ -145,3 +145,35 @@ async fn events_that_find_the_queue_full_are_counted() {
     assert_eq!(count(&dir, r#""event":"events_lost","count":6"#), 1);
     assert_eq!(count(&dir, "server_stopped"), 1);
 }
+
+#[tokio::test]
+async fn what_is_lost_is_told_though_nothing_else_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let config = AuditConfig {
+        log: Some(AuditTarget::File(path.clone())),
+        required: false,
+    };
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let audit = Audit::open(&config, &tasks, stop.clone()).unwrap();
+    audit.0.as_ref().unwrap().lose(3);
+    let told = async {
+        while !fs::read_to_string(&path)
+            .unwrap()
+            .contains("\"events_lost\",\"count\":3")
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), told)
+        .await
+        .expect("it is told");
+    // And so is what is lost last.
+    stop.cancel();
+    audit.0.as_ref().unwrap().lose(2);
+    drop(audit);
+    tasks.close();
+    tasks.wait().await;
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"events_lost\",\"count\":2"), "{text}");
+}

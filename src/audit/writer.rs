@@ -44,7 +44,13 @@ impl Writer {
         let (mut batch, mut is_stopping) = (Vec::with_capacity(BATCH), false);
         loop {
             tokio::select! {
-                count = self.entries.recv_many(&mut batch, BATCH) => if count == 0 { return },
+                count = self.entries.recv_many(&mut batch, BATCH) => if count == 0 {
+                    if self.shared.lost.load(Ordering::Relaxed) > 0 {
+                        self.off_thread(|writer| writer.write(Vec::new())).await;
+                    }
+                    return;
+                },
+                () = self.shared.more_lost.notified() => {}
                 () = next(&mut self.hangups) => {
                     let Some(reopened) = self.off_thread(reopen).await else { return };
                     self = reopened;

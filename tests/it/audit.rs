@@ -436,3 +436,27 @@ async fn a_log_that_is_not_usable_stops_the_start() {
         assert!(said.contains(told), "{said}");
     }
 }
+
+#[tokio::test]
+async fn runs_that_cannot_be_recorded_are_counted_as_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let settings = [
+        NO_ENGINE,
+        ("AUDIT_LOG", "/dev/full"),
+        ("AUDIT_REQUIRED", "1"),
+    ];
+    let server = Server::start(root.path(), &settings).await;
+    let refused = server.run("echo").await.unwrap();
+    assert_eq!(refused["code"], "audit_unavailable", "{refused}");
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let metrics = client.get(format!("http://{}/metrics", server.addr()));
+    let metrics = metrics.send().await.unwrap().text().await.unwrap();
+    let counted = metrics
+        .lines()
+        .filter(|line| line.starts_with("mcp_sandbox_runs_total{") && !line.ends_with(" 0"));
+    let counted: Vec<_> = counted.collect();
+    assert_eq!(
+        counted,
+        [r#"mcp_sandbox_runs_total{language="unknown",status="failed"} 1"#]
+    );
+}
