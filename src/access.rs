@@ -98,6 +98,8 @@ pub struct Holder {
     pub caller: Principal,
     /// What they may do with it.
     pub scopes: Scopes,
+    /// What can be kept of it, to ask later whether it still counts.
+    pub hash: TokenHash,
 }
 
 /// Why a caller is not let in.
@@ -197,7 +199,8 @@ impl Access {
             return Ok(Holder::of_api_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
-        allowed(book.find(token).filter(|_| !token.is_empty()))
+        let hash = TokenHash::of(token);
+        allowed(book.get(&hash).filter(|_| !token.is_empty()), hash)
     }
 
     /// Whose token it is.
@@ -206,14 +209,6 @@ impl Access {
     /// Nobody's, or its time is over.
     pub fn caller(&self, token: &str) -> Result<Principal, Denied> {
         self.let_in(token).map(|holder| holder.caller)
-    }
-
-    /// What can be kept of a token that counts, to ask later whether it still does.
-    ///
-    /// # Errors
-    /// It is nobody's, or its time is over.
-    pub fn hash(&self, token: &str) -> Result<TokenHash, Denied> {
-        self.caller(token).map(|_| TokenHash::of(token))
     }
 
     /// Whose token has this hash: the same caller as by the token itself.
@@ -230,7 +225,7 @@ impl Access {
             return Ok(Holder::of_api_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
-        allowed(book.get(hash))
+        allowed(book.get(hash), *hash)
     }
 
     /// Whether a caller had a token of the file, and has none any more that counts.
@@ -320,18 +315,20 @@ impl Holder {
         Self {
             caller: Principal::of_token(token),
             scopes: Scopes::ALL,
+            hash: TokenHash::of(token),
         }
     }
 }
 
 /// Whose token an entry is about, as long as it counts.
-fn allowed(entry: Option<&Entry>) -> Result<Holder, Denied> {
+fn allowed(entry: Option<&Entry>, hash: TokenHash) -> Result<Holder, Denied> {
     match entry {
         None => Err(Denied::Unknown),
         Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
         Some(entry) => Ok(Holder {
             caller: entry.principal.clone(),
             scopes: entry.scopes,
+            hash,
         }),
     }
 }

@@ -252,9 +252,9 @@ impl App {
             &self.tasks,
             &self.hard,
         );
-        if self.config.http.access_file.is_some() {
+        if self.can_callers_leave() {
             self.tasks.spawn(upkeep::see_callers_off(
-                self.access.clone(),
+                self.has_left(),
                 self.ledger.clone(),
                 transport.clone(),
                 self.hard.clone(),

@@ -190,7 +190,7 @@ pub fn router(state: HttpState) -> Router {
 fn log_in(state: &HttpState) -> Router<HttpState> {
     let mut routes = Router::new();
     if let Some(builtin) = &state.0.login {
-        routes = login::routes(builtin.clone());
+        routes = login::routes(state, builtin.clone());
     } else if state.0.oauth_config.issuers.is_empty() {
         return routes;
     }

@@ -18,14 +18,12 @@ mod codes;
 mod document;
 mod error;
 mod grants;
-mod pastes;
 mod redirect;
 mod request;
 mod seal;
 mod tokens;
 
 use std::io;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,9 +35,8 @@ pub use self::client::{Client, Registration};
 use self::client::{Clients, fingerprint};
 use self::codes::{Approval, Codes};
 use self::document::Documents;
-pub use self::error::{LoginError, NotLetIn, Refused};
+pub use self::error::{Ended, EndedBy, LoginError, NotLetIn, Refused};
 use self::grants::Grants;
-use self::pastes::Pastes;
 pub use self::redirect::RedirectUri;
 pub use self::request::{Asked, Request};
 use self::seal::Seal;
@@ -65,10 +62,9 @@ struct Shared {
     /// The addresses that tokens are for, the one of MCP first.
     resources: Vec<String>,
     clients: Clients,
-    documents: Option<Documents>,
+    documents: Documents,
     codes: Codes,
     grants: Grants,
-    pastes: Pastes,
     access_tokens: Seal,
     refresh_tokens: Seal,
 }
@@ -117,10 +113,9 @@ impl Login {
             issuer: issuer.trim_end_matches('/').to_owned(),
             resources,
             clients: Clients::new(seal("client", "")),
-            documents: Documents::new(),
+            documents: Documents::new().map_err(io::Error::other)?,
             codes: Codes::default(),
             grants: Grants::open(root)?,
-            pastes: Pastes::default(),
             access_tokens: seal("access", ACCESS_PREFIX),
             refresh_tokens: seal("refresh", REFRESH_PREFIX),
         })))
@@ -129,11 +124,6 @@ impl Login {
     /// The name of this server among authorization servers.
     pub fn issuer(&self) -> &str {
         &self.0.issuer
-    }
-
-    /// Whether clients may have the address of a document about them as their id.
-    pub fn reads_documents(&self) -> bool {
-        self.0.documents.is_some()
     }
 
     /// Registers a client (RFC 7591), and returns its id.
@@ -149,15 +139,15 @@ impl Login {
     /// # Errors
     /// There is none.
     pub async fn client(&self, id: &str) -> Result<Client, LoginError> {
-        match &self.0.documents {
-            Some(documents) if document::is_address(id) => documents.client(id).await,
-            _ => self.0.clients.find(id),
+        if document::is_address(id) {
+            return self.0.documents.client(id).await;
         }
+        self.0.clients.find(id)
     }
 
     /// Whether there may be such a client. Grants have its fingerprint, so its document is not needed again.
     fn check_client(&self, id: &str) -> Result<(), LoginError> {
-        if self.reads_documents() && document::is_address(id) {
+        if document::is_address(id) {
             return Ok(());
         }
         self.0.clients.find(id).map(drop)
@@ -172,30 +162,25 @@ impl Login {
         request.check(client, &self.0.resources)
     }
 
-    /// Lets a client in for whoever has `token`, which was pasted at `address`, and returns its code.
+    /// Lets a client in for whoever has `token`, which was pasted. Returns them, and the client's code.
     ///
     /// # Errors
-    /// The token is not right, or too many were not.
-    pub fn let_in(&self, asked: &Asked, token: &str, address: IpAddr) -> Result<String, Refused> {
+    /// The token is not right, or lets nobody do what the client asks for.
+    pub fn let_in(&self, asked: &Asked, token: &str) -> Result<(Principal, String), Refused> {
         let shared = &*self.0;
-        let judge = || shared.access.hash(token);
-        let token = if token.is_empty() {
-            judge()?
-        } else {
-            shared.pastes.judge(address, judge)?
-        };
-        let may = shared.access.holder(&token)?.scopes;
-        if may.intersection(asked.scopes) == Scopes::NONE {
+        let holder = shared.access.let_in(token)?;
+        if holder.scopes.intersection(asked.scopes) == Scopes::NONE {
             return Err(Refused::Scopes);
         }
-        Ok(shared.codes.issue(Approval {
+        let code = shared.codes.issue(Approval {
             client: fingerprint(asked.client.id()),
             redirect_uri: asked.redirect.as_str().to_owned(),
             challenge: asked.challenge.clone(),
             resource: asked.resource.clone(),
             scopes: asked.scopes,
-            token,
-        }))
+            token: holder.hash,
+        });
+        Ok((holder.caller, code))
     }
 
     /// Exchanges a code for tokens.
@@ -216,16 +201,18 @@ impl Login {
         self.apart(move |shared| shared.refresh(&refresh)).await
     }
 
-    /// Ends the grant of a token, if there is one.
+    /// Ends the grant of a token. Returns what became of it, unless there was none.
     ///
     /// # Errors
     /// It cannot be removed.
-    pub async fn revoke(&self, token: String) -> Result<(), LoginError> {
-        self.apart(move |shared| match shared.grant_of(&token) {
-            Some(id) => Ok(shared.grants.turn().end(&id)?),
-            None => Ok(()),
-        })
-        .await
+    pub async fn revoke(&self, token: String) -> Result<Option<Ended>, LoginError> {
+        self.apart(move |shared| shared.revoke(&token)).await
+    }
+
+    /// Whether a caller came by a login that is over, or whose client has no access token any more.
+    pub fn has_left(&self, caller: &Principal) -> bool {
+        let id = caller.login();
+        id.is_some_and(|id| self.0.has_left(id, Timestamp::now()))
     }
 
     /// Whether a token has the form of those that are issued here.

@@ -21,10 +21,12 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+mod present;
 mod refusal;
 mod rules;
 mod seen;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,10 +41,11 @@ use self::introspection::Introspection;
 use self::issuer::{Issuer, Source};
 use self::jwt::Jwt;
 use self::keys::Keys;
+use self::present::Present;
 pub use self::refusal::{Flaw, Refusal};
 use self::refusal::{MAX_TOKEN_BYTES, shown};
 use self::rules::Rules;
-use self::seen::Seen;
+use self::seen::{Known, Seen};
 use crate::config::OauthConfig;
 use crate::principal::Principal;
 use crate::scope::{Permit, Scopes};
@@ -86,6 +89,7 @@ struct Shared {
     rules: Rules,
     cloudflare: Option<Cloudflare>,
     seen: Seen,
+    present: Present,
 }
 
 impl Oauth {
@@ -115,6 +119,7 @@ impl Oauth {
             rules: config.into(),
             cloudflare: cloudflare.transpose()?,
             seen: Seen::default(),
+            present: Present::default(),
         }))))
     }
 
@@ -128,31 +133,19 @@ impl Oauth {
         self.0.cloudflare.is_some()
     }
 
-    /// Whose access token it is, and what it lets them do.
+    /// Whose access token it is, which came from this network, and what it lets them do.
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub async fn caller(&self, token: &str) -> Result<(Principal, Permit), Refusal> {
-        let shared = &*self.0;
-        if token.len() > MAX_TOKEN_BYTES {
-            return Err(Flaw::TooLong(token.len()).into());
-        }
-        if let Some(verdict) = shared.seen.find(token) {
-            return verdict;
-        }
-        let (issuer, claims) = if jwt::has_form(token) {
-            shared.verified(token).await?
-        } else {
-            shared.introspected(token).await?
-        };
-        claims.check_purpose()?;
-        let caller = shared
-            .rules
-            .caller(&issuer.name, claims.subject()?, &claims)?;
-        // Whatever it does not have, its issuer may give when its client asks for it.
-        let known = (caller, Permit::by_login(claims.scopes(), Scopes::ALL));
-        shared.seen.keep(token, &known, claims.expires());
-        Ok(known)
+    pub async fn caller(&self, token: &str, from: IpAddr) -> Result<(Principal, Permit), Refusal> {
+        let known = self.0.known(token, from).await?;
+        self.0.present.note(&known);
+        Ok((known.caller, known.permit))
+    }
+
+    /// Whether somebody had an access token, and has none any more that counts.
+    pub fn has_left(&self, caller: &Principal) -> bool {
+        self.0.present.has_left(caller)
     }
 
     /// Whom an assertion of Cloudflare Access is about.
@@ -161,13 +154,41 @@ impl Oauth {
     /// Why it counts for nothing.
     pub async fn asserted(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
         match &self.0.cloudflare {
-            Some(cloudflare) => cloudflare.caller(assertion).await,
+            Some(cloudflare) => {
+                let known = cloudflare.caller(assertion).await?;
+                self.0.present.note(&known);
+                Ok((known.caller, known.permit))
+            }
             None => Err(Refusal::Assertion(Flaw::Opaque)),
         }
     }
 }
 
 impl Shared {
+    async fn known(&self, token: &str, from: IpAddr) -> Result<Known, Refusal> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(Flaw::TooLong(token.len()).into());
+        }
+        if let Some(verdict) = self.seen.find(token) {
+            return verdict;
+        }
+        let (issuer, claims) = if jwt::has_form(token) {
+            self.verified(token).await?
+        } else {
+            self.introspected(token, from).await?
+        };
+        claims.check_purpose()?;
+        let subject = claims.subject()?;
+        let known = Known {
+            caller: self.rules.caller(&issuer.name, subject, &claims)?,
+            // Whatever it does not have, its issuer may give when its client asks for it.
+            permit: Permit::by_login(claims.scopes(), Scopes::ALL),
+            expires: claims.expires(),
+        };
+        self.seen.keep(token, known.clone());
+        Ok(known)
+    }
+
     async fn verified(&self, token: &str) -> Result<(&Issuer, Claims), Refusal> {
         let jwt = Jwt::parse(token)?;
         // To the letter, since two issuers may differ in a slash.
@@ -186,10 +207,16 @@ impl Shared {
         Ok((issuer, claims))
     }
 
-    async fn introspected(&self, token: &str) -> Result<(&Issuer, Claims), Refusal> {
+    async fn introspected(&self, token: &str, from: IpAddr) -> Result<(&Issuer, Claims), Refusal> {
         let (Some(introspection), [issuer]) = (&self.introspection, self.issuers.as_slice()) else {
             return Err(Flaw::Opaque.into());
         };
+        let turn = if self.seen.was_good(token) {
+            introspection.turn_of_known().await
+        } else {
+            introspection.turn(from).await
+        };
+        let _turn = turn.ok_or_else(|| issuer.unavailable())?;
         let claims = introspection.claims(issuer, &self.audiences, token).await;
         if let Err(refusal @ Refusal::Invalid(_)) = &claims {
             self.seen.keep_out(token, refusal);

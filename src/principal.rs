@@ -1,6 +1,7 @@
 //! Who is calling, and to whom they belong, as far as the server needs to know: enough to keep callers apart.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -19,11 +20,27 @@ const SUBJECT_DIGITS: usize = MAX_NAME_BYTES - SUBJECT_PREFIX.len();
 
 /// A caller. Two requests come from the same one when they carry the same token, or
 /// tokens of the same name or subject.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Principal {
     id: [u8; 32],
     tenant: Tenant,
     token: Option<Name>,
+    /// By which login it came, if by one of ours. Whoever comes another way is the same caller.
+    login: Option<Arc<str>>,
+}
+
+impl PartialEq for Principal {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.id, &self.tenant, &self.token) == (&other.id, &other.tenant, &other.token)
+    }
+}
+
+impl Eq for Principal {}
+
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.id, &self.tenant, &self.token).hash(state);
+    }
 }
 
 impl Principal {
@@ -33,6 +50,7 @@ impl Principal {
             id: Sha256::digest(token.as_bytes()).into(),
             tenant: Tenant::Default,
             token: None,
+            login: None,
         }
     }
 
@@ -47,6 +65,7 @@ impl Principal {
             id: hasher.finalize().into(),
             tenant,
             token: Some(name.clone()),
+            login: None,
         }
     }
 
@@ -58,7 +77,22 @@ impl Principal {
             id: hasher.finalize().into(),
             tenant,
             token: None,
+            login: None,
         }
+    }
+
+    /// The same caller, who came by a login.
+    #[must_use]
+    pub fn by_login(self, id: &str) -> Self {
+        Self {
+            login: Some(id.into()),
+            ..self
+        }
+    }
+
+    /// By which login it came, if by one of ours.
+    pub fn login(&self) -> Option<&str> {
+        self.login.as_deref()
     }
 
     /// To whom the caller belongs.
@@ -85,6 +119,7 @@ impl Principal {
             id: [0; 32],
             tenant: Tenant::Default,
             token: None,
+            login: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::config::{Config, HttpConfig, StorageConfig};
 use crate::http;
 use crate::login::Login;
 use crate::oauth::{Oauth, OauthError};
+use crate::principal::Principal;
 
 impl App {
     /// The holders of tokens.
@@ -46,5 +47,21 @@ impl App {
             file_secret, root, ..
         } = &config.storage;
         Login::open(access.clone(), addresses, file_secret, root).map(Some)
+    }
+
+    /// Whether there are tokens that come to an end: that of `MCP_API_TOKEN` does not.
+    pub(super) fn can_callers_leave(&self) -> bool {
+        let has_file = self.config.http.access_file.is_some();
+        has_file || self.oauth.is_some() || self.login.is_some()
+    }
+
+    /// Tells whether a caller has no token any more that counts.
+    pub(super) fn has_left(&self) -> impl Fn(&Principal) -> bool + Send + Sync + 'static {
+        let (access, oauth, login) = (self.access.clone(), self.oauth.clone(), self.login.clone());
+        move |caller| {
+            access.has_left(caller)
+                || oauth.as_ref().is_some_and(|oauth| oauth.has_left(caller))
+                || login.as_ref().is_some_and(|login| login.has_left(caller))
+        }
     }
 }

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::instance::Instance;
-use crate::access::Access;
 use crate::checks::network::{self, CheckError};
 use crate::config::EngineConfig;
 use crate::gate::network::NetworkState;
@@ -61,19 +60,18 @@ pub(super) async fn reap_leftovers(
     stop.run_until_cancelled(reap).await;
 }
 
-/// Ends what callers began whose last token was revoked or has expired.
+/// Ends what callers began whose last token was revoked or has expired, or their login.
 pub(super) async fn see_callers_off(
-    access: Access,
+    has_left: impl Fn(&Principal) -> bool,
     ledger: Ledger,
     transport: McpTransport,
     stop: CancellationToken,
 ) {
-    let has_left = |caller: &Principal| access.has_left(caller);
     let see_off = async {
         loop {
             tokio::time::sleep(SEE_OFF_EVERY).await;
-            ledger.end_those_of(has_left);
-            transport.end_those_of(has_left).await;
+            ledger.end_those_of(&has_left);
+            transport.end_those_of(&has_left).await;
         }
     };
     stop.run_until_cancelled(see_off).await;

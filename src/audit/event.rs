@@ -104,6 +104,24 @@ pub enum Event {
         /// The one that it has.
         new_name: String,
     },
+    /// A client was let in for somebody who has pasted a token.
+    LoginGranted {
+        /// Whose token it is.
+        #[serde(flatten)]
+        subject: Subject,
+        /// What the client calls itself.
+        client: String,
+        /// Where its user was sent.
+        redirect_host: String,
+    },
+    /// What a client was let in for is over.
+    LoginEnded {
+        /// Whose token it was, if there still is such a token.
+        #[serde(flatten)]
+        subject: Option<Subject>,
+        /// `revoked`, or what came twice: `code_replayed`, `refresh_token_replayed`.
+        reason: &'static str,
+    },
     /// A conversation was deleted.
     ConversationDeleted {
         /// By whom, and which.
@@ -196,7 +214,8 @@ pub fn kept(word: &str) -> String {
 }
 
 impl Subject {
-    pub(super) fn of(caller: &Principal) -> Self {
+    /// What is recorded of a caller.
+    pub fn of(caller: &Principal) -> Self {
         let mut tag = caller.tag();
         tag.truncate(TAG_DIGITS);
         Self {

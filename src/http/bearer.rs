@@ -1,6 +1,8 @@
 //! Who calls: whose token a request carries, or whom Cloudflare Access says that it comes from; and how others are told
 //! what is missing.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName};
@@ -11,6 +13,7 @@ use tracing::info;
 use super::HttpState;
 use super::access::{is_from_a_named_page, note_denied};
 use super::metadata::{self, Challenge};
+use super::rate::network;
 use super::rest::ApiError;
 use crate::access::Denied;
 use crate::api::code::Code;
@@ -61,7 +64,8 @@ pub(super) async fn require_token(
     next: Next,
 ) -> Response {
     let is_named = is_from_a_named_page(&state, &request);
-    match caller(&state, request.headers(), is_named).await {
+    let from = network(request.extensions());
+    match caller(&state, request.headers(), from, is_named).await {
         Ok((principal, permit)) => {
             state.0.audit.let_in(&principal);
             request.extensions_mut().insert(principal);
@@ -89,6 +93,7 @@ pub(super) async fn require_token(
 async fn caller(
     state: &HttpState,
     headers: &HeaderMap,
+    from: IpAddr,
     is_named: bool,
 ) -> Result<(Principal, Permit), Unknown> {
     let oauth = state.0.oauth.as_ref();
@@ -110,7 +115,7 @@ async fn caller(
         (Ok(holder), _) => Ok((holder.caller, Permit::of_token(holder.scopes))),
         (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
         (Err(Denied::Unknown), Some(oauth)) if oauth.has_issuers() => {
-            oauth.caller(given).await.map_err(Unknown::Refused)
+            oauth.caller(given, from).await.map_err(Unknown::Refused)
         }
         (Err(denied), _) => Err(Unknown::Token(denied)),
     }

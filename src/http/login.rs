@@ -8,7 +8,8 @@ mod page;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, RETRY_AFTER};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
@@ -17,9 +18,11 @@ use tracing::info;
 
 use self::error::OauthFailure;
 use self::fields::Fields;
-use super::HttpState;
+use super::{HttpState, rate};
+use crate::audit::{Event, Subject};
 use crate::body::BodyError;
-use crate::login::{Exchange, Login, LoginError, Refresh, Registration, SCOPE, Tokens};
+use crate::login::{Ended, Exchange, Login, LoginError, Refresh, Registration, SCOPE, Tokens};
+use crate::mcp::transport::TooMany;
 
 /// Before the path of the public address, if it has one (RFC 8414, section 3.1).
 pub(super) const METADATA: &str = "/.well-known/oauth-authorization-server";
@@ -36,13 +39,15 @@ const MAX_BODY: usize = 64 << 10;
 /// What handlers answer.
 type Answer = Result<Response, OauthFailure>;
 
-pub(super) fn routes(login: Login) -> Router<HttpState> {
+pub(super) fn routes(state: &HttpState, login: Login) -> Router<HttpState> {
     Router::new()
-        .route(METADATA, get(metadata))
         .route(AUTHORIZE, get(page::show).post(page::submit))
         .route(TOKEN, post(token))
         .route(REGISTER, post(register))
         .route(REVOKE, post(revoke))
+        .route_layer(from_fn_with_state(state.clone(), rate::limit_login))
+        // It is small, and the same for all.
+        .route(METADATA, get(metadata))
         .layer(Extension(login))
 }
 
@@ -62,7 +67,7 @@ async fn metadata(Extension(login): Extension<Login>) -> Response {
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
-        "client_id_metadata_document_supported": login.reads_documents(),
+        "client_id_metadata_document_supported": true,
         "authorization_response_iss_parameter_supported": true,
     });
     let cache = [(CACHE_CONTROL, "public, max-age=3600")];
@@ -97,7 +102,14 @@ async fn token(
     request: Request,
 ) -> Answer {
     let fields = Fields::parse(&whole(&state, request).await?);
-    let tokens = tokens(&login, &fields).await?;
+    let tokens = tokens(&login, &fields).await.inspect_err(|error| {
+        if let LoginError::Replayed {
+            ended: Some(ended), ..
+        } = error
+        {
+            note_end(&state, ended);
+        }
+    })?;
     Ok(fresh(StatusCode::OK, json!(tokens)))
 }
 
@@ -134,9 +146,29 @@ async fn revoke(
 ) -> Answer {
     let fields = Fields::parse(&whole(&state, request).await?);
     let token = fields.required("token")?.to_owned();
-    login.revoke(token).await?;
-    info!("revoked a login");
+    if let Some(ended) = login.revoke(token).await? {
+        info!("revoked a login");
+        note_end(&state, &ended);
+    }
     Ok(([(CACHE_CONTROL, "no-store")], StatusCode::OK).into_response())
+}
+
+/// Records that what a client was let in for is over.
+fn note_end(state: &HttpState, ended: &Ended) {
+    state.0.audit.record(|| Event::LoginEnded {
+        subject: ended.holder.as_ref().map(Subject::of),
+        reason: ended.why.into_str(),
+    });
+}
+
+/// The answer to whoever sends too much to one of these addresses, in the form of what is there.
+pub(super) fn too_many(path: &str, excess: TooMany) -> Response {
+    let failure = if path == AUTHORIZE {
+        page::too_many(excess)
+    } else {
+        OauthFailure::TooMany(excess).into_response()
+    };
+    ([(RETRY_AFTER, excess.seconds.to_string())], failure).into_response()
 }
 
 async fn whole(state: &HttpState, request: Request<Body>) -> Result<Vec<u8>, OauthFailure> {

@@ -1,18 +1,24 @@
-//! How many requests one caller may send, and all callers of one tenant, where the operator has set a limit.
+//! How many requests one caller may send, and all callers of one tenant, where the operator has set a limit; and how many
+//! may come from one address to where callers log in, which nobody has to be known for.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::Extensions;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use governor::clock::{Clock, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
-use governor::{DefaultDirectRateLimiter, NotUntil, RateLimiter};
+use governor::{DefaultDirectRateLimiter, NotUntil, Quota, RateLimiter};
 use parking_lot::Mutex;
 
 use super::HttpState;
+use super::login;
 use super::rest::ApiError;
 use crate::access::Access;
 use crate::config::RateLimit;
@@ -21,13 +27,21 @@ use crate::principal::{Principal, Tenant};
 
 /// Callers of whom so many are remembered that those who were silent for long enough are forgotten.
 const REMEMBERED: usize = 10_000;
+/// Requests a second from one address to where callers log in: a login takes about five.
+const FROM_ADDRESS: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
+/// How many of them may come at once.
+const AT_ONCE: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
 
-/// Counts requests. Only callers with a valid token get here, so there are few. Clones share one state.
+/// Counts by whoever something comes from.
+type KeyedLimiter<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
+
+/// Counts requests. Clones share one state.
 #[derive(Clone)]
 pub(super) struct Rate(Arc<Shared>);
 
 struct Shared {
-    callers: Option<RateLimiter<Principal, HashMapStateStore<Principal>, DefaultClock>>,
+    callers: Option<KeyedLimiter<Principal>>,
+    addresses: KeyedLimiter<IpAddr>,
     tenants: Mutex<HashMap<Tenant, TenantRate>>,
     /// Knows the limits of tenants.
     access: Access,
@@ -50,6 +64,7 @@ impl Rate {
     pub(super) fn new(limit: Option<RateLimit>, access: Access) -> Self {
         Self(Arc::new(Shared {
             callers: limit.map(|limit| RateLimiter::hashmap(limit.quota())),
+            addresses: RateLimiter::hashmap(Quota::per_second(FROM_ADDRESS).allow_burst(AT_ONCE)),
             tenants: Mutex::default(),
             access,
         }))
@@ -58,13 +73,14 @@ impl Rate {
     /// Counts one more request.
     fn check(&self, caller: &Principal) -> Result<(), TooMany> {
         if let Some(callers) = &self.0.callers {
-            if callers.len() > REMEMBERED {
-                callers.retain_recent();
-            }
-            let checked = callers.check_key(caller);
-            checked.map_err(|early| too_many("RATE_LIMIT", &early))?;
+            check(callers, caller, "RATE_LIMIT")?;
         }
         self.check_tenant(caller.tenant())
+    }
+
+    /// Counts one more request of somebody who is not known yet.
+    fn check_address(&self, address: &IpAddr) -> Result<(), TooMany> {
+        check(&self.0.addresses, address, "from your address")
     }
 
     fn check_tenant(&self, tenant: &Tenant) -> Result<(), TooMany> {
@@ -84,6 +100,31 @@ impl Rate {
         }
         let checked = rate.count.check();
         checked.map_err(|early| too_many("rate_limit of the tenant", &early))
+    }
+}
+
+fn check<K: Clone + Eq + Hash>(
+    limiter: &KeyedLimiter<K>,
+    key: &K,
+    limit: &'static str,
+) -> Result<(), TooMany> {
+    if limiter.len() > REMEMBERED {
+        limiter.retain_recent();
+    }
+    let checked = limiter.check_key(key);
+    checked.map_err(|early| too_many(limit, &early))
+}
+
+/// Where a request comes from, for what is counted together: whoever has an address of IPv6 has the 2^64 beside it too.
+/// Behind a proxy all requests come from one: what it says of others could be made up.
+pub(super) fn network(extensions: &Extensions) -> IpAddr {
+    let peer = extensions.get::<ConnectInfo<SocketAddr>>();
+    let address = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
     }
 }
 
@@ -122,5 +163,36 @@ pub(super) async fn limit_rest(
     match caller.map_or(Ok(()), |caller| state.0.rate.check(caller)) {
         Ok(()) => next.run(request).await,
         Err(excess) => ApiError::too_many(excess).into_response(),
+    }
+}
+
+/// Turns away whoever sends too much to where callers log in, in the form of what is there.
+pub(super) async fn limit_login(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match state.0.rate.check_address(&network(request.extensions())) {
+        Ok(()) => next.run(request).await,
+        Err(excess) => login::too_many(request.uri().path(), excess),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one() {
+        let network = |address: &str| {
+            let mut extensions = Extensions::new();
+            let address: IpAddr = address.parse().unwrap();
+            extensions.insert(ConnectInfo(SocketAddr::new(address, 4711)));
+            network(&extensions).to_string()
+        };
+        assert_eq!(network("192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("2001:db8::ffff"), "2001:db8::");
+        assert_eq!(network("2001:db8:0:1::1"), "2001:db8:0:1::");
     }
 }

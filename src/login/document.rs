@@ -10,7 +10,6 @@ use serde::Deserialize;
 use tokio::net::lookup_host;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tracing::warn;
 use url::{Host, Url};
 
 use super::LoginError;
@@ -57,23 +56,18 @@ pub(super) fn is_address(id: &str) -> bool {
 }
 
 impl Documents {
-    /// There are none where no safe connection can be made.
-    pub(super) fn new() -> Option<Self> {
+    /// Over safe connections alone, and to public addresses.
+    ///
+    /// # Errors
+    /// No such connection can be made.
+    pub(super) fn new() -> reqwest::Result<Self> {
         Self::through(builder().dns_resolver(PublicOnly))
     }
 
     /// Fetches by what finds addresses and trusts certificates.
-    fn through(roads: ClientBuilder) -> Option<Self> {
-        let client = roads.https_only(true).build();
-        let told = client.inspect_err(|error| {
-            let error = error as &dyn std::error::Error;
-            warn!(
-                error,
-                "documents about clients cannot be fetched, so that clients have to register"
-            );
-        });
-        Some(Self {
-            client: told.ok()?,
+    fn through(roads: ClientBuilder) -> reqwest::Result<Self> {
+        Ok(Self {
+            client: roads.https_only(true).build()?,
             permits: Semaphore::new(AT_ONCE),
             kept: Mutex::new(Recent::new(KEPT)),
         })

@@ -2,11 +2,13 @@
 
 use std::io;
 
+use strum::IntoStaticStr;
 use thiserror::Error;
 use tokio::task::JoinError;
 
 use super::RedirectUri;
 use crate::access::Denied;
+use crate::principal::Principal;
 
 /// Why a client gets nothing.
 #[derive(Debug, Error)]
@@ -31,6 +33,14 @@ pub enum LoginError {
     /// The code or the refresh token gives nothing.
     #[error("{0}")]
     Grant(String),
+    /// The code or the refresh token was used before, and what it gave is over.
+    #[error("the {} was used before: log in again, what it gave counts no longer", .why.what())]
+    Replayed {
+        /// What came twice.
+        why: EndedBy,
+        /// What it gave, unless that was over already.
+        ended: Option<Box<Ended>>,
+    },
     /// Tokens are given for nothing else.
     #[error("`grant_type` has to be `authorization_code` or `refresh_token`")]
     GrantType,
@@ -64,6 +74,38 @@ pub enum LoginError {
 impl LoginError {
     pub(super) fn grant(message: &str) -> Self {
         Self::Grant(message.to_owned())
+    }
+}
+
+/// A grant that was ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Who had let its client in, if they still have that token.
+    pub holder: Option<Principal>,
+    /// Why.
+    pub why: EndedBy,
+}
+
+/// Why a grant was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum EndedBy {
+    /// Its client, or whoever had a token of it, asked for that.
+    Revoked,
+    /// Its code came twice.
+    CodeReplayed,
+    /// A refresh token came twice.
+    RefreshTokenReplayed,
+}
+
+impl EndedBy {
+    /// What was used before.
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Revoked => "token",
+            Self::CodeReplayed => "code",
+            Self::RefreshTokenReplayed => "refresh token",
+        }
     }
 }
 
@@ -113,7 +155,16 @@ pub enum Refused {
     /// What is pasted lets its holder do nothing of what the client asks for.
     #[error("the pasted token lets nobody do what the client asks for")]
     Scopes,
-    /// Too many wrong tokens were pasted.
-    #[error("too many wrong tokens: wait a minute")]
-    TooManyWrong,
+}
+
+impl Refused {
+    /// A word for it.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Denied(Denied::Unknown) => "unknown_token",
+            Self::Denied(Denied::Expired(_)) => "expired_token",
+            Self::Scopes => "insufficient_scope",
+            _ => "invalid_token",
+        }
+    }
 }

@@ -33,6 +33,16 @@ impl GrantId {
     pub(super) fn random() -> Self {
         Self(hex::encode(rand::random::<[u8; 16]>()))
     }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for GrantId {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
+    }
 }
 
 /// What a client was granted.
@@ -68,6 +78,11 @@ impl Grant {
     pub(super) fn renew(&mut self) {
         self.generation += 1;
         self.used = Timestamp::now().as_second();
+    }
+
+    /// When its last access token expires, of which each counts for `life`.
+    pub(super) fn expiry(&self, life: SignedDuration) -> Timestamp {
+        Timestamp::from_second(self.used.saturating_add(life.as_secs())).unwrap_or(Timestamp::MAX)
     }
 
     fn is_over(&self, now: Timestamp) -> bool {

@@ -35,8 +35,7 @@ fn logged_in(login: &Login) -> String {
         ..Request::default()
     };
     let asked = request.check(client, &login.0.resources).unwrap();
-    let address = IpAddr::from([127, 0, 0, 1]);
-    let code = login.let_in(&asked, TOKEN, address).unwrap();
+    let (_, code) = login.let_in(&asked, TOKEN).unwrap();
     let exchange = Exchange {
         client_id,
         code,
@@ -58,6 +57,23 @@ async fn an_access_token_counts_for_an_hour() {
     };
     assert_eq!(after(3590).unwrap().0, Principal::of_token(TOKEN));
     assert_eq!(after(3600), Err(Refused::Expired));
+}
+
+#[tokio::test]
+async fn whoever_came_by_a_login_leaves_with_its_last_access_token() {
+    let root = tempfile::tempdir().unwrap();
+    let login = at(&root, "https://box.example");
+    let token = logged_in(&login);
+    let (caller, _) = login.caller(&token).unwrap();
+    let has_left = |seconds: i64| {
+        let now = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+        login.0.has_left(caller.login().unwrap(), now)
+    };
+    assert_eq!((has_left(3590), has_left(3600)), (false, true));
+    let other = Principal::of_token(TOKEN);
+    assert!(caller == other && !login.has_left(&other));
+    login.revoke(token).await.unwrap().unwrap();
+    assert!(login.has_left(&caller) && !login.has_left(&other));
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::client::fingerprint;
 use super::codes::Spent;
-use super::grants::{Grant, GrantId};
+use super::grants::{Grant, GrantId, Turn};
 use super::request::check_resource;
-use super::{Exchange, LoginError, Refresh, Refused, SCOPE, Shared};
+use super::{Ended, EndedBy, Exchange, LoginError, Refresh, Refused, SCOPE, Shared};
 use crate::principal::Principal;
 use crate::scope::{Permit, Scopes};
 
@@ -50,10 +50,7 @@ impl Shared {
             Spent::First(approval) => approval,
             Spent::Again(earlier) => {
                 // Whoever came first may have stolen it (RFC 6749, section 4.1.2).
-                turn.end(&earlier)?;
-                return Err(LoginError::grant(
-                    "the code was used before: log in again, what it gave counts no longer",
-                ));
+                return Err(self.replayed(&mut turn, &earlier, EndedBy::CodeReplayed)?);
             }
             Spent::Unknown => {
                 return Err(LoginError::grant(
@@ -82,10 +79,7 @@ impl Shared {
             return Err(LoginError::grant("the refresh token is another client's"));
         }
         if grant.generation != token.generation {
-            turn.end(&token.grant)?;
-            return Err(LoginError::grant(
-                "the refresh token was used before: log in again, what it gave counts no longer",
-            ));
+            return Err(self.replayed(&mut turn, &token.grant, EndedBy::RefreshTokenReplayed)?);
         }
         check_resource(&refresh.resource, std::slice::from_ref(&grant.resource))?;
         let may = self.access.holder(&grant.token)?.scopes;
@@ -118,7 +112,50 @@ impl Shared {
         }
     }
 
-    pub(super) fn grant_of(&self, token: &str) -> Option<GrantId> {
+    /// Ends the grant of a token, if there is one.
+    pub(super) fn revoke(&self, token: &str) -> Result<Option<Ended>, LoginError> {
+        let Some(id) = self.grant_of(token) else {
+            return Ok(None);
+        };
+        self.end(&mut self.grants.turn(), &id, EndedBy::Revoked)
+    }
+
+    /// Ends a grant of which something came twice.
+    fn replayed(
+        &self,
+        turn: &mut Turn<'_>,
+        id: &GrantId,
+        why: EndedBy,
+    ) -> Result<LoginError, LoginError> {
+        let ended = self.end(turn, id, why)?.map(Box::new);
+        Ok(LoginError::Replayed { why, ended })
+    }
+
+    /// Ends a grant. There is nothing to tell if it was over.
+    fn end(
+        &self,
+        turn: &mut Turn<'_>,
+        id: &GrantId,
+        why: EndedBy,
+    ) -> Result<Option<Ended>, LoginError> {
+        let grant = self.grants.find(id);
+        turn.end(id)?;
+        Ok(grant.map(|grant| {
+            let holder = self.access.holder(&grant.token).ok();
+            let holder = holder.map(|holder| holder.caller);
+            Ended { holder, why }
+        }))
+    }
+
+    /// Whether a grant is over, or its last access token.
+    pub(super) fn has_left(&self, id: &str, now: Timestamp) -> bool {
+        let grant = self.grants.find(&GrantId::from(id));
+        grant.is_none_or(|grant| {
+            grant.expiry(ACCESS_LIFE) <= now || self.access.holder(&grant.token).is_err()
+        })
+    }
+
+    fn grant_of(&self, token: &str) -> Option<GrantId> {
         let refresh = self.refresh_tokens.open::<RefreshToken>(token);
         let access = || self.access_tokens.open::<AccessToken>(token);
         refresh
@@ -141,6 +178,7 @@ impl Shared {
         let grant = self.grants.find(&token.grant).ok_or(Refused::Ended)?;
         let holder = self.access.holder(&grant.token).map_err(Refused::Over)?;
         let scopes = holder.scopes.intersection(grant.scopes);
-        Ok((holder.caller, Permit::by_login(scopes, holder.scopes)))
+        let caller = holder.caller.by_login(token.grant.as_str());
+        Ok((caller, Permit::by_login(scopes, holder.scopes)))
     }
 }

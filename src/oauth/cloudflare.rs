@@ -12,9 +12,8 @@ use super::issuer::{Issuer, Source};
 use super::jwt::Jwt;
 use super::refusal::{Flaw, MAX_TOKEN_BYTES, Refusal, shown};
 use super::rules::Rules;
-use super::seen::Seen;
+use super::seen::{Known, Seen};
 use crate::config::{CloudflareConfig, OauthTenant};
-use crate::principal::Principal;
 use crate::scope::Permit;
 
 /// Where a team's keys are.
@@ -50,14 +49,14 @@ impl Cloudflare {
         })
     }
 
-    pub(super) async fn caller(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
+    pub(super) async fn caller(&self, assertion: &str) -> Result<Known, Refusal> {
         match self.known(assertion).await {
             Err(Refusal::Invalid(flaw)) => Err(Refusal::Assertion(flaw)),
             caller => caller,
         }
     }
 
-    async fn known(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
+    async fn known(&self, assertion: &str) -> Result<Known, Refusal> {
         if let Some(verdict) = self.seen.find(assertion) {
             return verdict;
         }
@@ -77,10 +76,13 @@ impl Cloudflare {
         let claims = jwt.verified(&key)?;
         self.audiences.check(&claims)?;
         let subject = subject(&claims)?;
-        let caller = self.rules.caller(&self.issuer.name, &subject, &claims)?;
-        // What may be done is up to the policies there too.
-        let known = (caller, Permit::ALL);
-        self.seen.keep(assertion, &known, claims.expires());
+        let known = Known {
+            caller: self.rules.caller(&self.issuer.name, &subject, &claims)?,
+            // What may be done is not up to the policies there.
+            permit: Permit::ALL,
+            expires: claims.expires(),
+        };
+        self.seen.keep(assertion, known.clone());
         Ok(known)
     }
 }

@@ -1,9 +1,13 @@
 //! What an issuer says of a token that only it can read (RFC 7662).
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -14,8 +18,11 @@ use super::issuer::Issuer;
 use super::refusal::{Flaw, Refusal, shown};
 use crate::config::IntrospectionClient;
 
-/// Tokens that an issuer is asked about at once: anybody can send some.
+/// Tokens that an issuer is asked about at once: anybody can send some. As many again may be asked about that were good
+/// when they came last, so that tokens which somebody makes up do not keep these out.
 const AT_ONCE: usize = 16;
+/// How many of them may be from one network.
+const FROM_ONE: usize = 4;
 /// Longest wait for that.
 const TURN: Duration = Duration::from_secs(5);
 
@@ -25,6 +32,56 @@ pub(super) struct Introspection {
     own: IntrospectionClient,
     client: Client,
     turns: Semaphore,
+    turns_of_known: Semaphore,
+    networks: Networks,
+}
+
+/// The right to ask about a token.
+pub(super) struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    _of_network: Option<OfNetwork<'a>>,
+}
+
+/// Who asks from where: a semaphore for each network from which somebody does.
+#[derive(Debug, Default)]
+struct Networks(Mutex<HashMap<IpAddr, Arc<Semaphore>>>);
+
+/// A place of a network. Dropping the last one forgets the network.
+struct OfNetwork<'a> {
+    networks: &'a Networks,
+    network: IpAddr,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Networks {
+    async fn place(&self, network: IpAddr) -> Option<OfNetwork<'_>> {
+        let mut place = OfNetwork {
+            networks: self,
+            network,
+            permit: None,
+        };
+        let places = {
+            let mut all = self.0.lock();
+            let new = || Arc::new(Semaphore::new(FROM_ONE));
+            Arc::clone(all.entry(network).or_insert_with(new))
+        };
+        place.permit = places.acquire_owned().await.ok();
+        place.permit.is_some().then_some(place)
+    }
+}
+
+impl Drop for OfNetwork<'_> {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        let mut all = self.networks.0.lock();
+        // Whoever has a place or waits for one has a clone.
+        if all
+            .get(&self.network)
+            .is_some_and(|places| Arc::strong_count(places) == 1)
+        {
+            all.remove(&self.network);
+        }
+    }
 }
 
 impl Introspection {
@@ -33,7 +90,31 @@ impl Introspection {
             own,
             client,
             turns: Semaphore::new(AT_ONCE),
+            turns_of_known: Semaphore::new(AT_ONCE),
+            networks: Networks::default(),
         }
+    }
+
+    /// Waits for the turn of a token from a network. `None` if that takes too long.
+    pub(super) async fn turn(&self, network: IpAddr) -> Option<Turn<'_>> {
+        let turn = async {
+            // The network's own first, so that it holds no place of the others while it waits.
+            let of_network = self.networks.place(network).await?;
+            Some(Turn {
+                _permit: self.turns.acquire().await.ok()?,
+                _of_network: Some(of_network),
+            })
+        };
+        timeout(TURN, turn).await.ok()?
+    }
+
+    /// The same for a token that was good when it came last.
+    pub(super) async fn turn_of_known(&self) -> Option<Turn<'_>> {
+        let permit = timeout(TURN, self.turns_of_known.acquire()).await;
+        Some(Turn {
+            _permit: permit.ok()?.ok()?,
+            _of_network: None,
+        })
     }
 
     /// What the issuer says of a token that is good, and for us.
@@ -43,9 +124,6 @@ impl Introspection {
         audiences: &Audiences,
         token: &str,
     ) -> Result<Claims, Refusal> {
-        let Ok(Ok(_turn)) = timeout(TURN, self.turns.acquire()).await else {
-            return Err(issuer.unavailable());
-        };
         let answer = self.ask(issuer, token).await?;
         let claims = answer.map_err(|error| {
             let error = &error as &dyn std::error::Error;

@@ -1,4 +1,5 @@
-//! What is known of tokens that came a moment ago: their signatures are checked, and their issuers asked, once.
+//! What is known of tokens that came a moment ago: their signatures are checked, and their issuers asked, once. Tokens
+//! that are nobody's are kept apart, since anybody can make up as many as there is room for.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,15 +19,29 @@ const KNOWN: Duration = Duration::from_mins(1);
 /// How long a token is remembered that its issuer does not know.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
-/// What became of a token.
-type Verdict = Result<(Principal, Permit), Refusal>;
+/// Who has a token, what it lets them do, and when it expires, in seconds since 1970.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) caller: Principal,
+    pub(super) permit: Permit,
+    pub(super) expires: Option<u64>,
+}
 
-/// Tokens that came lately, by their hashes.
-pub(super) struct Seen(Mutex<LruCache<[u8; 32], (Verdict, Instant)>>);
+/// The latest tokens by their hashes, each with what became of it, and how long that counts.
+type Latest<T> = Mutex<LruCache<[u8; 32], (T, Instant)>>;
+
+/// Tokens that came lately.
+pub(super) struct Seen {
+    good: Latest<Known>,
+    bad: Latest<Refusal>,
+}
 
 impl Default for Seen {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MOST)))
+        Self {
+            good: Mutex::new(LruCache::new(MOST)),
+            bad: Mutex::new(LruCache::new(MOST)),
+        }
     }
 }
 
@@ -38,29 +53,42 @@ impl std::fmt::Debug for Seen {
 
 impl Seen {
     /// What became of this token, if that still counts.
-    pub(super) fn find(&self, token: &str) -> Option<Verdict> {
-        let mut seen = self.0.lock();
-        let (verdict, until) = seen.get(&hash(token))?;
-        (Instant::now() < *until).then(|| verdict.clone())
+    pub(super) fn find(&self, token: &str) -> Option<Result<Known, Refusal>> {
+        let hash = hash(token);
+        let good = find(&self.good, &hash).map(Ok);
+        good.or_else(|| find(&self.bad, &hash).map(Err))
+    }
+
+    /// Whether it was somebody's when it came last.
+    pub(super) fn was_good(&self, token: &str) -> bool {
+        self.good.lock().contains_key(&hash(token))
     }
 
     /// Remembers whose a token is: until it expires, for a minute at most.
-    pub(super) fn keep(&self, token: &str, known: &(Principal, Permit), expires: Option<u64>) {
-        let left = expires.map_or(KNOWN, |expires| {
+    pub(super) fn keep(&self, token: &str, known: Known) {
+        let left = known.expires.map_or(KNOWN, |expires| {
             let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(expires));
             let left = end.and_then(|end| end.duration_since(SystemTime::now()).ok());
             // One that has expired counts for as long as clocks may differ, and is checked each time.
             left.unwrap_or(Duration::ZERO).min(KNOWN)
         });
-        let entry = (Ok(known.clone()), Instant::now() + left);
-        self.0.lock().insert(hash(token), entry);
+        let entry = (known, Instant::now() + left);
+        self.good.lock().insert(hash(token), entry);
     }
 
     /// Remembers that a token is nobody's.
     pub(super) fn keep_out(&self, token: &str, refusal: &Refusal) {
-        let entry = (Err(refusal.clone()), Instant::now() + UNKNOWN);
-        self.0.lock().insert(hash(token), entry);
+        let hash = hash(token);
+        self.good.lock().remove(&hash);
+        let entry = (refusal.clone(), Instant::now() + UNKNOWN);
+        self.bad.lock().insert(hash, entry);
     }
+}
+
+fn find<T: Clone>(latest: &Latest<T>, hash: &[u8; 32]) -> Option<T> {
+    let mut latest = latest.lock();
+    let (value, until) = latest.get(hash)?;
+    (Instant::now() < *until).then(|| value.clone())
 }
 
 fn hash(token: &str) -> [u8; 32] {

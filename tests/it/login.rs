@@ -1,7 +1,9 @@
 //! Logging in with a token: the whole way of a client and its person, and what leads nowhere.
 
+mod ends;
 mod grants;
 mod page;
+mod rates;
 mod registration;
 mod scopes;
 mod settings;

@@ -1,6 +1,8 @@
 //! Access tokens of authorization servers: who is let in by them, and what the others are told.
 
 mod cloudflare;
+mod ends;
+mod floods;
 mod issuers;
 mod login;
 mod scopes;

@@ -7,6 +7,7 @@ use tracing::error;
 
 use super::fresh;
 use crate::login::LoginError;
+use crate::mcp::transport::TooMany;
 
 /// Why a client of OAuth gets nothing.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) enum OauthFailure {
     Login(LoginError),
     /// What it says of itself is not what one can say.
     Metadata(String),
+    /// It asks too often.
+    TooMany(TooMany),
 }
 
 impl From<LoginError> for OauthFailure {
@@ -31,7 +34,9 @@ pub(super) fn word(error: &LoginError) -> (&'static str, StatusCode) {
             ("invalid_client", StatusCode::UNAUTHORIZED)
         }
         LoginError::RedirectUri(_) => ("invalid_redirect_uri", StatusCode::BAD_REQUEST),
-        LoginError::Grant(_) | LoginError::Denied(_) => ("invalid_grant", StatusCode::BAD_REQUEST),
+        LoginError::Grant(_) | LoginError::Replayed { .. } | LoginError::Denied(_) => {
+            ("invalid_grant", StatusCode::BAD_REQUEST)
+        }
         LoginError::GrantType => ("unsupported_grant_type", StatusCode::BAD_REQUEST),
         LoginError::ResponseType => ("unsupported_response_type", StatusCode::BAD_REQUEST),
         LoginError::Scope => ("invalid_scope", StatusCode::BAD_REQUEST),
@@ -59,6 +64,11 @@ impl IntoResponse for OauthFailure {
             Self::Metadata(message) => (
                 ("invalid_client_metadata", StatusCode::BAD_REQUEST),
                 message.clone(),
+            ),
+            // The word that comes closest: there is none for it.
+            Self::TooMany(excess) => (
+                ("temporarily_unavailable", StatusCode::TOO_MANY_REQUESTS),
+                excess.to_string(),
             ),
         };
         if let Self::Login(error) = &self

@@ -4,13 +4,13 @@
 //! no other site can make a browser send.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, LOCATION, REFERRER_POLICY,
-    RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
@@ -20,8 +20,10 @@ use tracing::info;
 use super::error::{description, word};
 use super::fields::Fields;
 use super::{AUTHORIZE, Answer, whole};
+use crate::audit::{Event, Subject};
 use crate::http::{HttpState, page};
 use crate::login::{self, Asked, Login, LoginError, NotLetIn, RedirectUri, Refused};
+use crate::mcp::transport::TooMany;
 
 const FORM: &str = include_str!("../../../static/login.html");
 const REFUSAL: &str = include_str!("../../../static/login-refused.html");
@@ -56,7 +58,7 @@ pub(super) async fn submit(
         Ok(asked) => asked,
         Err(response) => return Ok(response),
     };
-    let (cookie, address) = (nonce_of(request.headers()), address(&request));
+    let (cookie, peer) = (nonce_of(request.headers()), peer(&request));
     let fields = Fields::parse(&whole(&state, request).await?);
     let nonce = fields.one("nonce")?.unwrap_or_default();
     let is_ours = !nonce.is_empty() && bool::from(nonce.as_bytes().ct_eq(cookie.as_bytes()));
@@ -64,10 +66,15 @@ pub(super) async fn submit(
         return Ok(form(&state, &asked, Some(&Again::Nonce)));
     }
     let token = fields.one("token")?.unwrap_or_default().trim();
-    match login.let_in(&asked, token, address) {
-        Ok(code) => {
+    match login.let_in(&asked, token) {
+        Ok((holder, code)) => {
             let (client, host) = (asked.client.name(), asked.redirect.host());
             info!(?client, host, "somebody let a client in");
+            state.0.audit.record(|| Event::LoginGranted {
+                subject: Subject::of(&holder),
+                client: client.to_owned(),
+                redirect_host: host.to_owned(),
+            });
             let answers = [("code", code.as_str())];
             Ok(sent(
                 &login,
@@ -77,9 +84,9 @@ pub(super) async fn submit(
             ))
         }
         Err(refused) => {
-            info!(%address, reason = %refused, "somebody did not let a client in");
+            info!(?peer, reason = %refused, "somebody did not let a client in");
             let route = || format!("POST {AUTHORIZE}");
-            state.0.audit.denied(Some(address), route, "unknown_token");
+            state.0.audit.denied(peer, route, refused.reason());
             Ok(form(&state, &asked, Some(&Again::Refused(refused))))
         }
     }
@@ -152,10 +159,6 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
             StatusCode::FORBIDDEN,
             "This form was not sent by this page, or too late: please try again.".to_owned(),
         ),
-        Some(Again::Refused(Refused::TooManyWrong)) => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "Too many wrong tokens: please wait a minute.".to_owned(),
-        ),
         Some(Again::Refused(Refused::Scopes)) => (
             StatusCode::FORBIDDEN,
             "This token is too narrow: it does not let you do what the application asks for."
@@ -182,17 +185,20 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
         ],
     );
     let cookie = cookie(state, &nonce);
-    let mut response = shown(status, &format!("'self' {}", asked.redirect.source()), body);
-    let headers = [(SET_COOKIE, cookie)];
-    if status == StatusCode::TOO_MANY_REQUESTS {
-        response = ([(RETRY_AFTER, "60")], response).into_response();
-    }
-    (headers, response).into_response()
+    let response = shown(status, &format!("'self' {}", asked.redirect.source()), body);
+    ([(SET_COOKIE, cookie)], response).into_response()
 }
 
 fn refusal(error: &LoginError) -> Response {
-    let body = filled(REFUSAL, &[("told", &error.to_string())]);
-    shown(StatusCode::BAD_REQUEST, "'none'", body)
+    told(StatusCode::BAD_REQUEST, &error.to_string())
+}
+
+pub(super) fn too_many(excess: TooMany) -> Response {
+    told(StatusCode::TOO_MANY_REQUESTS, &excess.to_string())
+}
+
+fn told(status: StatusCode, text: &str) -> Response {
+    shown(status, "'none'", filled(REFUSAL, &[("told", text)]))
 }
 
 /// A page that may be in no frame, has nothing but styles of ours, and whose form leads to `forms` only.
@@ -260,8 +266,8 @@ fn nonce_of(headers: &HeaderMap) -> String {
     cookies.find_map(ours).unwrap_or_default()
 }
 
-/// Whose tokens are counted together. Behind a proxy that is all of them: what it says of others could be made up.
-fn address(request: &Request) -> IpAddr {
+/// The other end of the connection, which can be a proxy.
+fn peer(request: &Request) -> Option<IpAddr> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip())
+    peer.map(|peer| peer.0.ip())
 }

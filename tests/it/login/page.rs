@@ -177,15 +177,11 @@ async fn a_form_that_another_site_posts_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn after_five_wrong_tokens_only_the_right_one_is_judged() {
+async fn a_token_that_is_not_right_lets_nobody_in() {
     let world = World::new(&[]).await;
     let client = world.client().await;
     let visit = world.visit(World::address(&client, &[])).await;
-    // That nothing is pasted is no attempt.
-    for _ in 0..6 {
-        assert_eq!(world.paste(&visit, " ").await.status, 403);
-    }
-    for wrong in ["z", "mcs_wrong", "x", "y", "mcs_at_z"] {
+    for wrong in [" ", "z", "mcs_wrong", "mcs_at_z"] {
         let answer = world.paste(&visit, wrong).await;
         assert_eq!(
             (answer.status.as_u16(), answer.header("location")),
@@ -193,12 +189,6 @@ async fn after_five_wrong_tokens_only_the_right_one_is_judged() {
         );
         assert!(answer.text().contains("This token is not known here"));
     }
-    let answer = world.paste(&visit, "wrong").await;
-    assert_eq!(
-        (answer.status.as_u16(), answer.header("retry-after")),
-        (429, "60")
-    );
-    assert!(answer.text().contains("Too many wrong tokens"));
     assert_eq!(world.paste(&visit, TOKEN).await.status, 303);
 }
 

@@ -114,6 +114,9 @@ pub(crate) fn now() -> u64 {
         .as_secs()
 }
 
+/// What tokens begin with about which the stub says nothing, and never ends.
+pub(crate) const MADE_UP: &str = "made-up-";
+
 /// What the stub answers.
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -124,6 +127,10 @@ pub(crate) struct Answers {
     pub(crate) fetches: usize,
     /// What it says of tokens that only it can read.
     pub(crate) known: Vec<(String, Value)>,
+    /// How many were asked about that nobody has, of which it says nothing for as long as one waits.
+    pub(crate) made_up: usize,
+    /// How often one was asked about that somebody has.
+    pub(crate) asked_known: usize,
     /// What came with the last question about one.
     pub(crate) asked: Option<(String, Value)>,
 }
@@ -218,7 +225,15 @@ async fn introspect(State((_, answers)): State<Stub>, request: Request) -> Json<
         .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
         .collect::<serde_json::Map<_, _>>()
         .into();
+    if form["token"]
+        .as_str()
+        .is_some_and(|token| token.starts_with(MADE_UP))
+    {
+        answers.lock().made_up += 1;
+        return std::future::pending().await;
+    }
     let mut answers = answers.lock();
+    answers.asked_known += 1;
     let known = answers
         .known
         .iter()
