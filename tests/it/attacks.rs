@@ -49,6 +49,7 @@ macro_rules! in_cold_and_warm_sandboxes {
 }
 
 mod deleted;
+mod disk;
 mod exhaustion;
 mod files;
 mod isolation;
