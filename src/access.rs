@@ -15,6 +15,7 @@ mod command;
 mod edit;
 mod file;
 mod limits;
+mod overview;
 mod secret;
 
 use std::fs::File;
@@ -36,6 +37,8 @@ use tracing::{error, info};
 pub use self::command::TokenCommand;
 use self::file::{Book, Entry};
 pub use self::limits::TenantLimits;
+use self::overview::LastUse;
+pub use self::overview::{KnownTenant, KnownToken};
 pub use self::secret::{TokenHash, TokenHashError};
 use crate::principal::{Name, Principal, Tenant};
 use crate::scope::Scopes;
@@ -54,6 +57,7 @@ pub struct Access {
 #[derive(Debug)]
 struct Shared {
     api_token: Option<SecretString>,
+    api_token_use: LastUse,
     file: Option<PathBuf>,
     state: RwLock<State>,
 }
@@ -177,6 +181,7 @@ impl Access {
         }
         let shared = Shared {
             api_token,
+            api_token_use: LastUse::default(),
             file,
             state: RwLock::new(state),
         };
@@ -196,11 +201,33 @@ impl Access {
             bool::from(token.as_bytes().ct_eq(expected))
         };
         if self.shared.api_token.as_ref().is_some_and(is_api_token) {
+            self.shared.api_token_use.note();
             return Ok(Holder::of_api_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
         let hash = TokenHash::of(token);
-        allowed(book.get(&hash).filter(|_| !token.is_empty()), hash)
+        let entry = book.get(&hash).filter(|_| !token.is_empty());
+        let holder = allowed(entry, hash)?;
+        if let Some(entry) = entry {
+            entry.last_use.note();
+        }
+        Ok(holder)
+    }
+
+    /// Refuses a token of a setting that is in the file too: it would be two callers.
+    ///
+    /// # Errors
+    /// It is there.
+    pub fn refuse_token(&self, token: &SecretString, setting: &str) -> Result<(), AccessError> {
+        let hash = TokenHash::of(token.expose_secret());
+        match self.shared.state.read().book.get(&hash) {
+            None => Ok(()),
+            Some(entry) => Err(AccessError::Form(format!(
+                "the token {} of {} is {setting}, which is another caller's: make another one with `mcp-code-sandbox token new`",
+                entry.name,
+                entry.principal.tenant().name()
+            ))),
+        }
     }
 
     /// Whose token it is.
@@ -295,8 +322,9 @@ impl Access {
         state.seen = seen;
         state.is_kept = book.is_err();
         match book {
-            Ok(book) => {
+            Ok(mut book) => {
                 info!("ACCESS_FILE has changed, and was read");
+                book.keep_uses(&state.book);
                 state.book = Arc::new(book);
             }
             Err(error) => {

@@ -230,6 +230,8 @@ impl App {
         });
         let (access, stop) = (self.access.clone(), self.hard.clone());
         self.tasks.spawn(async move { access.follow(&stop).await });
+        let (tally, stop) = (self.parts.tally.clone(), self.hard.clone());
+        self.tasks.spawn(async move { tally.maintain(&stop).await });
         let (floor, stop) = (self.parts.gate.floor.clone(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(floor.maintain()).await });
@@ -368,6 +370,9 @@ impl App {
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;
         tokio::time::sleep(FLUSH).await;
+        if let Err(error) = self.parts.tally.write().await {
+            warn!(%error, "what tenants used last is lost");
+        }
         self.parts.audit.stopped().await;
         self.hard.cancel();
         info!("stopped");

@@ -16,6 +16,7 @@ mod command;
 mod denials;
 mod error;
 mod event;
+mod excerpt;
 mod line;
 mod log;
 mod origin;
@@ -25,6 +26,7 @@ mod writer;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,10 +42,11 @@ use tracing::warn;
 pub use self::command::AuditCommand;
 use self::denials::Denials;
 pub use self::error::{AuditError, AuditUnavailable};
-pub use self::event::{By, Change, Event, Program, Subject, kept};
+pub use self::event::{By, ByOperator, Change, Event, Program, Subject, kept};
+pub use self::excerpt::{Excerpt, ExcerptError};
 use self::line::Dated;
 use self::log::Log;
-pub use self::origin::{Client, Origin};
+pub use self::origin::{Client, Operator, Origin};
 pub use self::verify::{Broken, Verified};
 use self::writer::{Entry, Writer};
 use crate::config::{AuditConfig, AuditTarget};
@@ -65,6 +68,8 @@ pub struct Audit(Option<Arc<Shared>>);
 #[derive(Debug)]
 struct Shared {
     entries: mpsc::Sender<Entry>,
+    /// Where the lines are, if they are in a file.
+    path: Option<PathBuf>,
     is_required: bool,
     /// Whether the last event was written.
     is_ok: AtomicBool,
@@ -110,8 +115,13 @@ impl Audit {
             AuditTarget::Stdout => None,
         };
         let (sender, entries) = mpsc::channel(QUEUE);
+        let path = match target {
+            AuditTarget::File(path) => Some(path.clone()),
+            AuditTarget::Stdout => None,
+        };
         let shared = Arc::new(Shared {
             entries: sender,
+            path,
             is_required: config.required,
             is_ok: AtomicBool::new(true),
             lost: AtomicU64::new(0),
@@ -133,6 +143,18 @@ impl Audit {
     pub fn is_ok(&self) -> bool {
         let ok = |shared: &Arc<Shared>| shared.is_ok.load(Ordering::Relaxed);
         self.0.as_ref().is_none_or(ok)
+    }
+
+    /// Up to `limit` lines of the current file: those behind the one with the number `after`, or the last ones.
+    ///
+    /// # Errors
+    /// The log is in no file, or it cannot be read.
+    pub async fn excerpt(&self, after: Option<u64>, limit: usize) -> Result<Excerpt, ExcerptError> {
+        let path = self.0.as_ref().and_then(|shared| shared.path.clone());
+        let path = path.ok_or(ExcerptError::NoFile)?;
+        let read = tokio::task::spawn_blocking(move || excerpt::read(&path, after, limit));
+        let read = read.await.map_err(std::io::Error::from);
+        read.and_then(|read| read).map_err(ExcerptError::Unreadable)
     }
 
     /// Records what has happened.

@@ -12,13 +12,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::audit::{Audit, AuditUnavailable, Change, Event, Origin, Pending, kept};
 use crate::body::time_for;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, ConversationKey};
 use crate::files::{ConversationFiles, FilesError, StoredFile};
 use crate::gate::Gate;
 use crate::kernels::{KernelLoss, Kernels};
 use crate::links::FileLink;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
+use crate::tally::Tally;
 use crate::workspace::{Demand, Existing, Spool};
 
 /// How long a client may be silent in the middle of a file.
@@ -44,6 +45,7 @@ pub struct Conversations {
     pub(crate) kernels: Kernels,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) audit: Audit,
+    pub(crate) tally: Tally,
 }
 
 impl Conversations {
@@ -61,17 +63,27 @@ impl Conversations {
         origin: &Origin,
         conversation: &Conversation,
     ) -> Result<bool, FilesError> {
-        let key = conversation.key();
-        let change = || Change::of(origin, conversation);
-        let change = self
-            .audit
-            .change(|| Event::ConversationDeleted { change: change() });
-        let change = change.await?;
+        let event = || Event::ConversationDeleted {
+            change: Change::of(origin, conversation),
+        };
+        self.delete_recorded(conversation.key(), event).await
+    }
+
+    /// The same of a conversation that is known by its key alone, as the operator knows it.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn delete_recorded(
+        &self,
+        key: &ConversationKey,
+        event: impl FnOnce() -> Event,
+    ) -> Result<bool, FilesError> {
+        let change = self.audit.change(event).await?;
         self.kernels.retire(key, KernelLoss::Deleted);
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
         self.pool.retire(key);
-        let existed = self.files.delete_all(conversation).await;
+        let existed = self.files.delete_all(key).await;
         change.end(existed.as_ref().is_ok_and(|existed| *existed));
         existed
     }
@@ -147,7 +159,7 @@ impl Conversations {
         let change = self.storing(origin, conversation, name, bytes).await?;
         let file = self.files.store(conversation, upload, existing).await;
         change.end(file.is_ok());
-        file.inspect(|file| self.count_upload(file))
+        file.inspect(|file| self.count_upload(conversation, file))
     }
 
     /// Stores the content of a stream under a name. Nothing is created for the conversation before the last byte has
@@ -185,7 +197,7 @@ impl Conversations {
             .put_received(conversation, &path, spool, existing)
             .await;
         change.end(stored.is_ok());
-        stored.inspect(|stored| self.count_upload(&stored.file))
+        stored.inspect(|stored| self.count_upload(conversation, &stored.file))
     }
 
     /// Begins to store a file.
@@ -226,8 +238,9 @@ impl Conversations {
         }
     }
 
-    fn count_upload(&self, file: &FileLink) {
+    fn count_upload(&self, conversation: &Conversation, file: &FileLink) {
         self.metrics.uploads.inc();
         self.metrics.uploaded_bytes.inc_by(file.size);
+        self.tally.uploaded(conversation.tenant(), file.size);
     }
 }

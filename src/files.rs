@@ -21,7 +21,9 @@ use crate::links::FileLink;
 use crate::links::FileLinks;
 use crate::principal::Principal;
 use crate::workspace::path::{PathError, RelativePath};
-use crate::workspace::{Demand, Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
+use crate::workspace::{
+    Demand, Existing, FileEntry, Listing, OpenFile, Spool, WorkspaceError, Workspaces,
+};
 
 /// Most bytes that one `read_file` returns.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
@@ -135,7 +137,7 @@ impl FilesError {
 }
 
 /// The files of a conversation.
-#[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileList {
     /// The files by name.
@@ -256,23 +258,30 @@ impl ConversationFiles {
     /// Trouble with the storage.
     pub async fn list(&self, conversation: &Conversation) -> Result<FileList, FilesError> {
         let key = conversation.key();
-        let Some(workspace) = self.workspaces.find(key).await? else {
-            return Ok(FileList {
-                files: Vec::new(),
-                truncated: None,
-                skipped: 0,
-            });
-        };
-        let listing = workspace.list().await?;
-        Ok(FileList {
-            files: listing
-                .files
-                .iter()
-                .map(|entry| link(&self.links, key, entry))
-                .collect(),
+        match self.workspaces.find(key).await? {
+            None => Ok(FileList::default()),
+            Some(workspace) => Ok(self.listed(key, workspace.list().await?)),
+        }
+    }
+
+    /// The same for the operator, who knows the conversation by its key, and whose looking is no use of it.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn list_for_operator(&self, key: &ConversationKey) -> Result<FileList, FilesError> {
+        match self.workspaces.find(key).await? {
+            None => Ok(FileList::default()),
+            Some(workspace) => Ok(self.listed(key, workspace.list_for_operator().await?)),
+        }
+    }
+
+    fn listed(&self, key: &ConversationKey, listing: Listing) -> FileList {
+        let files = listing.files.iter();
+        FileList {
+            files: files.map(|entry| link(&self.links, key, entry)).collect(),
             truncated: listing.truncated,
             skipped: listing.skipped,
-        })
+        }
     }
 
     /// Up to `length` bytes of a file from `offset`.
@@ -412,8 +421,8 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete_all(&self, conversation: &Conversation) -> Result<bool, FilesError> {
-        Ok(self.workspaces.remove(conversation.key()).await?)
+    pub async fn delete_all(&self, key: &ConversationKey) -> Result<bool, FilesError> {
+        Ok(self.workspaces.remove(key).await?)
     }
 }
 

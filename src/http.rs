@@ -2,8 +2,10 @@
 
 mod access;
 mod addresses;
+mod admin;
 mod asset;
 mod bearer;
+mod downloads;
 mod files;
 mod health;
 mod linger;
@@ -39,6 +41,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use self::addresses::{MCP, STREAMS, TOKEN_MCP};
+use self::admin::WrongTokens;
 #[cfg(fuzzing)]
 pub use self::files::selected;
 pub use self::metadata::resources;
@@ -63,6 +66,7 @@ pub struct HttpState(Arc<Shared>);
 struct Shared {
     rate: Rate,
     refused_hosts: RefusedHosts,
+    wrong_admin_tokens: WrongTokens,
     /// Where large bodies are held.
     room: Room,
     /// Archives in the making.
@@ -117,6 +121,7 @@ impl HttpState {
         Self(Arc::new(Shared {
             rate: Rate::new(config.rate_limit, access.clone()),
             refused_hosts: RefusedHosts::default(),
+            wrong_admin_tokens: WrongTokens::default(),
             room: mcp.room(),
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
@@ -148,16 +153,23 @@ pub fn router(state: HttpState) -> Router {
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
         .route_layer(from_fn_with_state(state.clone(), bearer::require_token));
-    let (rest, rest_for_all) = rest::routes(&state);
+    let (mut rest, rest_for_all) = rest::routes(&state);
+    if state.0.services.conversations.tally.is_on() {
+        rest = rest.route_layer(from_fn_with_state(state.clone(), downloads::count));
+    }
     let rest = rest
         .route_layer(from_fn_with_state(state.clone(), rate::limit_rest))
         .route_layer(from_fn_with_state(state.clone(), bearer::require_token));
     let for_operators = Router::new()
         .route("/metrics", get(metrics::show))
         .route_layer(from_fn_with_state(state.clone(), access::require_operator));
-    let public = Router::new()
+    let mut links = Router::new()
         .route("/files/{*path}", get(files::route))
-        .route("/framed/{*path}", get(files::framed::route))
+        .route("/framed/{*path}", get(files::framed::route));
+    if state.0.services.conversations.tally.is_on() {
+        links = links.route_layer(from_fn_with_state(state.clone(), downloads::count));
+    }
+    let public = links
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/health", get(health::ready))
@@ -167,6 +179,7 @@ pub fn router(state: HttpState) -> Router {
         .merge(rest)
         .merge(rest_for_all)
         .merge(for_operators)
+        .merge(admin::routes(&state))
         .merge(public)
         .merge(page::routes())
         .fallback(addresses::no_such_route)

@@ -21,7 +21,7 @@ mod key;
 mod lost;
 mod turn;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -295,6 +295,11 @@ impl Kernels {
     /// How many kernels of a language are idle, and how many are working.
     pub fn count_of(&self, language: &str) -> (usize, usize) {
         self.0.books.lock().count_of(language)
+    }
+
+    /// The languages of the kernels that each conversation has.
+    pub fn languages(&self) -> HashMap<ConversationKey, Vec<String>> {
+        self.0.books.lock().languages()
     }
 
     fn let_go(&self, retired: Vec<(Kernel, KernelLoss)>) {

@@ -7,7 +7,7 @@
 mod entries;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::entries::Entries;
-use crate::audit::{Audit, By, Event, Origin, Program};
+use crate::audit::{Audit, By, Event, Origin, Program, kept};
 use crate::conversation::Conversation;
 use crate::principal::Principal;
 use crate::run::outcome::{Rendered, RunResult, RunStatus};
@@ -50,6 +50,8 @@ pub struct RunHandle {
     pub owner: Principal,
     /// Whose files it sees.
     pub conversation: Conversation,
+    /// The language of its program, as its caller wrote it, shortened.
+    pub language: String,
     /// When it was asked for.
     pub created: SystemTime,
     /// Its progress.
@@ -59,6 +61,7 @@ pub struct RunHandle {
     /// Characters of output in one answer.
     pub output_for_model: usize,
     started: Instant,
+    ended: OnceLock<SystemTime>,
     stop: CancellationToken,
 }
 
@@ -104,11 +107,13 @@ impl Ledger {
             id,
             owner: origin.caller.clone(),
             conversation: request.conversation.clone(),
+            language: kept(&request.language),
             created: SystemTime::now(),
             progress: Progress::new(self.runs.limits.output),
             timeout: request.timeout.unwrap_or(self.runs.limits.timeout),
             output_for_model: self.runs.limits.output_for_model,
             started: Instant::now(),
+            ended: OnceLock::new(),
             stop: CancellationToken::new(),
         })
     }
@@ -120,7 +125,7 @@ impl Ledger {
                 let start = || handle.start_event(&origin, &request);
                 if let Err(unavailable) = ledger.audit.before(start).await {
                     let refused = unavailable.into();
-                    ledger.runs.count_refused(&request.language, &refused);
+                    ledger.runs.count_refused(&request, &refused);
                     return Err(refused);
                 }
                 let execute = ledger
@@ -153,6 +158,16 @@ impl Ledger {
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<RunHandle>> {
         let mut entries = self.entries.lock();
         entries.get(owner, id).cloned()
+    }
+
+    /// All runs that have not ended, of all callers.
+    pub fn under_way(&self) -> Vec<Arc<RunHandle>> {
+        self.entries.lock().under_way().cloned().collect()
+    }
+
+    /// The same, with those that have ended and are still remembered.
+    pub fn all(&self) -> Vec<Arc<RunHandle>> {
+        self.entries.lock().iter().cloned().collect()
     }
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
@@ -257,8 +272,14 @@ impl RunHandle {
         }
     }
 
+    /// When it ended, if it has.
+    pub fn ended_at(&self) -> Option<SystemTime> {
+        self.ended.get().copied()
+    }
+
     /// Hands the result to all who wait, and returns how many bytes are kept.
     fn finish(&self, result: Result<Rendered, RunError>) -> usize {
+        let _ = self.ended.set(SystemTime::now());
         let rendered = result.as_ref().map_or(0, Rendered::size);
         self.progress
             .stage
@@ -296,11 +317,13 @@ pub(crate) mod tests {
                 crate::conversation::ConversationId::mint(),
                 &"0123456789abcdef0123456789abcdef".into(),
             ),
+            language: "shell".to_owned(),
             created: SystemTime::now(),
             progress: Progress::new(1 << 20),
             timeout: Duration::ZERO,
             output_for_model: 30_000,
             started: Instant::now(),
+            ended: OnceLock::new(),
             stop: CancellationToken::new(),
         })
     }

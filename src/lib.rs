@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod admin;
 mod api;
 pub mod app;
 pub mod argument;
@@ -37,6 +38,7 @@ pub mod sandbox;
 pub mod scope;
 pub mod services;
 pub mod status;
+pub mod tally;
 pub mod telemetry;
 pub mod workspace;
 

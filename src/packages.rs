@@ -47,6 +47,7 @@ use crate::files::ConversationFiles;
 use crate::gate::{Entered, Gate, Visit, Wants};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::Pool;
+use crate::tally::Tally;
 use crate::workspace::{Owner, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
@@ -73,6 +74,7 @@ pub struct Packages {
     pool: Pool,
     metrics: Arc<Metrics>,
     audit: Audit,
+    tally: Tally,
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
     turns: InstallTurns,
@@ -103,6 +105,7 @@ impl Packages {
         pool: Pool,
         metrics: Arc<Metrics>,
         audit: Audit,
+        tally: Tally,
         config: PackageConfig,
     ) -> Self {
         Self {
@@ -111,6 +114,7 @@ impl Packages {
             pool,
             metrics,
             audit,
+            tally,
             policy: Arc::new(Policy::new(&config)),
             turns: InstallTurns::new(config.rate_limit),
             config: Arc::new(config),
@@ -149,6 +153,9 @@ impl Packages {
             .map_or_else(|error| error.kind().into_str(), |_| "ok");
         let took = started.elapsed();
         self.metrics.installed(language, outcome, took);
+        if result.is_ok() {
+            self.tally.install(request.conversation.tenant(), language);
+        }
         let key = request.conversation.key();
         info!(
             conversation.key = key.short(),

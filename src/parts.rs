@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::admin::Admin;
 use crate::audit::Audit;
 use crate::config::{PackageConfig, RunLimits};
 use crate::conversations::Conversations;
@@ -17,6 +18,7 @@ use crate::run::Runs;
 use crate::sandbox::Launcher;
 use crate::services::Services;
 use crate::status::Status;
+use crate::tally::Tally;
 
 /// All parts of a server. Clones share them.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Where it is recorded what clients do.
     pub audit: Audit,
+    /// Where it is counted what tenants use.
+    pub tally: Tally,
 }
 
 impl Parts {
@@ -49,6 +53,7 @@ impl Parts {
             pool: self.pool.clone(),
             kernels: self.kernels.clone(),
             metrics: Arc::clone(&self.metrics),
+            tally: self.tally.clone(),
         }
     }
 
@@ -61,6 +66,7 @@ impl Parts {
             kernels: self.kernels.clone(),
             metrics: Arc::clone(&self.metrics),
             audit: Audit::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -72,18 +78,22 @@ impl Parts {
             self.pool.clone(),
             Arc::clone(&self.metrics),
             self.audit.clone(),
+            self.tally.clone(),
             config,
         )
     }
 
     /// What clients can do, with the parts that they share with nobody else.
     pub fn services(&self, ledger: Ledger, packages: Packages) -> Services {
+        let conversations = Conversations {
+            audit: self.audit.clone(),
+            tally: self.tally.clone(),
+            ..self.conversations()
+        };
         Services {
             files: self.files.clone(),
-            conversations: Conversations {
-                audit: self.audit.clone(),
-                ..self.conversations()
-            },
+            admin: Admin::new(conversations.clone(), ledger.clone()),
+            conversations,
             ledger,
             packages,
             status: Status {

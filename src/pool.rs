@@ -32,7 +32,7 @@ mod shelf;
 mod start;
 mod unload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -401,6 +401,11 @@ impl Pool {
     /// Whether a sandbox waits for this conversation's next run.
     pub fn keeps(&self, key: &ConversationKey) -> bool {
         self.0.shelf.lock().keeps(key)
+    }
+
+    /// How many sandboxes stay with each conversation for its next run, those included that are being cleaned for it.
+    pub fn kept(&self) -> HashMap<ConversationKey, usize> {
+        self.0.shelf.lock().kept()
     }
 
     /// How many sandboxes wait in the pool for runs of this runner.

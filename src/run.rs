@@ -60,6 +60,7 @@ use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::{Pool, SandboxSource};
 use crate::runner::catalog::EngineView;
 use crate::runner::hints::{Advice, Circumstances};
+use crate::tally::{CountedRun, Tally};
 use crate::workspace::Workspace;
 
 /// Runs programs.
@@ -77,6 +78,8 @@ pub struct Runs {
     pub(crate) kernels: Kernels,
     /// Where runs are counted.
     pub(crate) metrics: Arc<Metrics>,
+    /// Where they are counted by tenant.
+    pub(crate) tally: Tally,
 }
 
 /// What is to be done in a sandbox.
@@ -108,7 +111,7 @@ impl Runs {
             .carry_out(wants, request, progress, cancel, &mut timing)
             .await;
         let result = self.answered(ran, progress);
-        self.count(&request.language, result.as_ref(), &timing);
+        self.count(request, result.as_ref(), &timing);
         result
     }
 
@@ -127,10 +130,10 @@ impl Runs {
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
-    fn count(&self, language: &str, result: Result<&Outcome, &RunError>, timing: &Timing) {
+    fn count(&self, request: &RunRequest, result: Result<&Outcome, &RunError>, timing: &Timing) {
         let view = self.gate.catalog.view();
         let language = view
-            .find(language)
+            .find(&request.language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
         let status = match result {
             Ok(outcome) => outcome.status.into_str(),
@@ -138,12 +141,20 @@ impl Runs {
         };
         let took = result.ok().map(|outcome| outcome.wall);
         self.metrics.count_run(language, status, took);
+        let usage = result.ok().map(|outcome| outcome.usage);
+        let run = CountedRun {
+            language,
+            status,
+            cpu_ms: usage.and_then(|usage| usage.cpu_ms).unwrap_or_default(),
+            wall_ms: usage.map_or(0, |usage| usage.wall_ms),
+        };
+        self.tally.run(request.conversation.tenant(), run);
         timing.record(&self.metrics, language);
     }
 
     /// The same of one that was refused before it came here.
-    pub(crate) fn count_refused(&self, language: &str, error: &RunError) {
-        self.count(language, Err(error), &Timing::new());
+    pub(crate) fn count_refused(&self, request: &RunRequest, error: &RunError) {
+        self.count(request, Err(error), &Timing::new());
     }
 
     /// Waits for everything that a run needs, and runs it.

@@ -1,7 +1,8 @@
-//! What clients can do here, for both edges. They hand each tool and each route the part that it uses.
+//! What clients and the operator can do here, for both edges. They hand each tool and each route the part that it uses.
 
 use std::sync::Arc;
 
+use crate::admin::Admin;
 use crate::config::RunLimits;
 use crate::conversations::Conversations;
 use crate::files::ConversationFiles;
@@ -20,6 +21,8 @@ pub struct Services {
     pub ledger: Ledger,
     /// Installs libraries.
     pub packages: Packages,
+    /// What the operator can do.
+    pub admin: Admin,
     /// Tells how the server is.
     pub status: Status,
     /// What one run may use.

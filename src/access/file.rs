@@ -16,6 +16,7 @@ use toml_edit::Datetime;
 
 use super::AccessError;
 use super::limits::TenantLimits;
+use super::overview::LastUse;
 use super::secret::TokenHash;
 use crate::principal::{Name, Principal, Tenant};
 use crate::scope::Scopes;
@@ -31,7 +32,7 @@ const MIN_STORAGE: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Book {
     tokens: HashMap<TokenHash, Entry>,
-    limits: HashMap<Tenant, Arc<TenantLimits>>,
+    pub(super) limits: HashMap<Tenant, Arc<TenantLimits>>,
     /// Until when somebody has a token: the last of several counts.
     callers: HashMap<Principal, Lasts>,
 }
@@ -52,6 +53,7 @@ pub(super) struct Entry {
     pub(super) expires: Option<Timestamp>,
     /// What it lets its holder do.
     pub(super) scopes: Scopes,
+    pub(super) last_use: LastUse,
 }
 
 impl Entry {
@@ -165,6 +167,15 @@ impl Book {
         Self::parse(&text)
     }
 
+    /// Remembers when tokens were used that were there before.
+    pub(super) fn keep_uses(&mut self, before: &Self) {
+        for (hash, entry) in &mut self.tokens {
+            if let Some(known) = before.tokens.get(hash) {
+                entry.last_use = known.last_use.clone();
+            }
+        }
+    }
+
     /// How many bytes the conversations of tenants may take, of those that have a limit.
     pub(super) fn storage_limits(&self) -> Vec<(Tenant, u64)> {
         let limits = self.limits.iter();
@@ -239,6 +250,7 @@ fn read_token(tenant: &Name, table: &TokenTable) -> Result<(TokenHash, Entry), A
         principal,
         expires,
         scopes,
+        last_use: LastUse::default(),
     };
     Ok((hash, entry))
 }

@@ -19,6 +19,7 @@ pub(crate) enum Code {
     Cancelled,
     #[strum(serialize = "code_too_large")]
     ProgramTooLarge,
+    ConversationNotFound,
     DiskFull,
     FileExists,
     FileNotFound,
@@ -38,6 +39,7 @@ pub(crate) enum Code {
     LeaderLost,
     MethodNotAllowed,
     NetworkRefused,
+    NoAuditLog,
     NoLeader,
     NoSuchRoute,
     NotADirectory,
@@ -85,7 +87,9 @@ impl Code {
             | Self::NotAllowed
             | Self::NetworkRefused
             | Self::PackageBlocked => StatusCode::FORBIDDEN,
-            Self::FileNotFound
+            Self::ConversationNotFound
+            | Self::FileNotFound
+            | Self::NoAuditLog
             | Self::RunNotFound
             | Self::SessionNotFound
             | Self::PackageNotFound

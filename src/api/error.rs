@@ -7,7 +7,9 @@ use serde::Serialize;
 use tracing::error;
 
 use super::code::Code;
+use crate::admin::AdminError;
 use crate::argument::Argument;
+use crate::audit::ExcerptError;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
 use crate::gate::admission::AdmissionError;
@@ -286,6 +288,26 @@ impl From<FilesError> for CallError {
             argument: error.argument(),
             message: error.to_string(),
         }
+    }
+}
+
+impl From<AdminError> for CallError {
+    fn from(error: AdminError) -> Self {
+        let code = match error {
+            AdminError::NoConversation(_) => Code::ConversationNotFound,
+            AdminError::NoRun(_) => Code::RunNotFound,
+            AdminError::SeveralRuns(..) | AdminError::Cursor | AdminError::TooManyEntries(..) => {
+                Code::InvalidArguments
+            }
+            AdminError::Excerpt(ExcerptError::NoFile) => Code::NoAuditLog,
+            AdminError::Audit(_) => Code::AuditUnavailable,
+            AdminError::Files(error) => return error.into(),
+            AdminError::Workspace(error) => return (&error).into(),
+            AdminError::Tally(_) | AdminError::Excerpt(ExcerptError::Unreadable(_)) => {
+                return internal(&error);
+            }
+        };
+        Self::new(code, error.to_string())
     }
 }
 

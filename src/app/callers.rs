@@ -19,9 +19,13 @@ impl App {
         let HttpConfig {
             api_token,
             access_file,
+            admin_token,
             ..
         } = &config.http;
         let access = Access::open(api_token.clone(), access_file.clone())?;
+        if let Some(token) = admin_token {
+            access.refuse_token(token, "ADMIN_TOKEN")?;
+        }
         Ok(if config.oauth.is_on() {
             access.beside_others()
         } else {

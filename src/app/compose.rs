@@ -1,5 +1,6 @@
 //! Composes a server of its parts, from the settings and for any platform. Nothing has started when it is there.
 
+use std::io;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::runner::catalog::Catalog;
 use crate::sandbox::Launcher;
+use crate::tally::Tally;
 use crate::workspace::{Owners, Workspaces};
 
 impl App {
@@ -47,8 +49,17 @@ impl App {
             config.engine.subnets,
             tasks.clone(),
         );
+        let tally = tally(&config).map_err(|error| instance::unusable(root, error.into()))?;
         let audit = Audit::open(&config.audit, &tasks, hard.clone())?;
-        let parts = parts(&config, access.clone(), workspaces, launcher, audit, &tasks);
+        let records = (audit, tally);
+        let parts = parts(
+            &config,
+            access.clone(),
+            workspaces,
+            launcher,
+            records,
+            &tasks,
+        );
         Ok(Self {
             packages: parts.packages(config.packages.clone()),
             ledger: Ledger::new(parts.runs(), tasks.clone(), parts.audit.clone()),
@@ -82,7 +93,7 @@ fn parts(
     access: Access,
     workspaces: Workspaces,
     launcher: Launcher,
-    audit: Audit,
+    (audit, tally): (Audit, Tally),
     tasks: &TaskTracker,
 ) -> Parts {
     let catalog = Catalog::default();
@@ -112,6 +123,15 @@ fn parts(
         launcher,
         metrics,
         audit,
+        tally,
+    }
+}
+
+/// Nobody asks for what tenants use where there is no `ADMIN_TOKEN`.
+fn tally(config: &Config) -> io::Result<Tally> {
+    match config.http.admin_token {
+        Some(_) => Tally::open(&config.storage.root),
+        None => Ok(Tally::default()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::origin::Origin;
+use super::origin::{Client, Operator, Origin};
 use crate::conversation::Conversation;
 use crate::principal::Principal;
 
@@ -143,6 +143,32 @@ pub enum Event {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         removed: Vec<String>,
     },
+    /// The operator deleted a conversation.
+    AdminConversationDeleted {
+        /// How.
+        #[serde(flatten)]
+        by: ByOperator,
+        /// Whose it was.
+        tenant: String,
+        /// Which, by the first digits of its key.
+        conversation: String,
+        /// Whether its caller went away meanwhile, so that it may have happened or not.
+        #[serde(skip_serializing_if = "is_not")]
+        unsure: bool,
+    },
+    /// The operator cancelled a run.
+    AdminRunCancelled {
+        /// How.
+        #[serde(flatten)]
+        by: ByOperator,
+        /// Its id.
+        run: String,
+        /// Whose it was.
+        #[serde(flatten)]
+        owner: Subject,
+        /// Of which conversation, by the first digits of its key.
+        conversation: String,
+    },
     /// Events that could not be written.
     EventsLost {
         /// How many.
@@ -182,6 +208,18 @@ pub struct By {
     client_version: Option<String>,
 }
 
+/// The operator, and its way in.
+#[derive(Clone, Debug, Serialize)]
+pub struct ByOperator {
+    via: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_version: Option<String>,
+}
+
 /// A program, without its code.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
@@ -214,7 +252,7 @@ pub fn kept(word: &str) -> String {
 }
 
 impl Subject {
-    /// What is recorded of a caller.
+    /// A caller.
     pub fn of(caller: &Principal) -> Self {
         let mut tag = caller.tag();
         tag.truncate(TAG_DIGITS);
@@ -224,20 +262,44 @@ impl Subject {
             token: caller.token_name().map(ToString::to_string),
         }
     }
+
+    /// The tag.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
 }
 
 impl By {
     /// Who called.
     pub fn of(origin: &Origin) -> Self {
-        let client = origin.client.as_ref();
-        let version = client.map(|client| client.version.clone());
+        let (client, client_version) = words(origin.client.as_ref());
         Self {
             subject: Subject::of(&origin.caller),
             via: origin.via.clone().into_owned(),
-            client: client.map(|client| client.name.clone()),
-            client_version: version.filter(|version| !version.is_empty()),
+            client,
+            client_version,
         }
     }
+}
+
+impl ByOperator {
+    /// The operator who called.
+    pub fn of(operator: &Operator) -> Self {
+        let (client, client_version) = words(operator.client.as_ref());
+        Self {
+            via: operator.via.clone().into_owned(),
+            address: operator.address.map(|address| address.to_canonical()),
+            client,
+            client_version,
+        }
+    }
+}
+
+/// Name and version of a client, as far as it says them.
+fn words(client: Option<&Client>) -> (Option<String>, Option<String>) {
+    let version = client.map(|client| client.version.clone());
+    let version = version.filter(|version| !version.is_empty());
+    (client.map(|client| client.name.clone()), version)
 }
 
 impl Program {
@@ -273,6 +335,9 @@ impl Event {
         | Self::PackagesInstalled { change, .. } = &mut self
         {
             change.unsure = true;
+        }
+        if let Self::AdminConversationDeleted { unsure, .. } = &mut self {
+            *unsure = true;
         }
         self
     }

@@ -1,6 +1,7 @@
 //! Where a call comes from.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use crate::principal::Principal;
 
@@ -16,6 +17,17 @@ pub struct Origin {
     pub via: Cow<'static, str>,
     /// With what.
     pub client: Option<Client>,
+}
+
+/// The operator, who calls with `ADMIN_TOKEN`.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The method and the template of the route.
+    pub via: Cow<'static, str>,
+    /// With what.
+    pub client: Option<Client>,
+    /// The other end of the connection, which can be a proxy.
+    pub address: Option<IpAddr>,
 }
 
 /// The program that calls, by what it says of itself.

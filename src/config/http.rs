@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use super::reader::{ConfigErrors, Reader};
@@ -40,6 +40,8 @@ pub struct HttpConfig {
     pub access_file: Option<PathBuf>,
     /// Bearer token that `/metrics` asks for; `None` means that only this machine may read them (`METRICS_TOKEN`).
     pub metrics_token: Option<SecretString>,
+    /// Bearer token that `/admin` asks for; `None` means that there is no such thing (`ADMIN_TOKEN`).
+    pub admin_token: Option<SecretString>,
     /// Whether `/api/v1/health` tells everybody how busy the server is (`HEALTH_COUNTS`).
     pub health_counts: bool,
     /// Host names that requests may carry; `*` alone switches the check off (`ALLOWED_HOSTS`).
@@ -123,6 +125,18 @@ impl HttpConfig {
         } else {
             Some(reader.token("MCP_API_TOKEN", 16))
         };
+        let metrics_token = reader.optional_token("METRICS_TOKEN", 16);
+        let admin_token = reader.optional_token("ADMIN_TOKEN", 16);
+        let is_admin_token = |token: &SecretString| {
+            let admin = admin_token.as_ref().map(SecretString::expose_secret);
+            admin == Some(token.expose_secret())
+        };
+        let others = [&api_token, &metrics_token];
+        if others.into_iter().flatten().any(is_admin_token) {
+            let expected = "another token than MCP_API_TOKEN and METRICS_TOKEN, whose holders are not to administer; make one with \
+                `openssl rand -hex 32`";
+            reader.reject_secret("ADMIN_TOKEN", expected);
+        }
         Self {
             addr,
             public_base_url,
@@ -131,7 +145,8 @@ impl HttpConfig {
             allowed_hosts,
             allowed_origins,
             health_counts: reader.flag("HEALTH_COUNTS"),
-            metrics_token: reader.optional_token("METRICS_TOKEN", 16),
+            metrics_token,
+            admin_token,
             rate_limit: reader.rate("RATE_LIMIT"),
             session_idle: reader.duration("SESSION_IDLE_TTL"),
             patience: Patience {

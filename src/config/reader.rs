@@ -353,11 +353,15 @@ impl<'a> Reader<'a> {
         }
         let expected = "letters, digits and signs of ASCII, since clients send it in a header; make one with \
             `openssl rand -hex 32`";
-        self.errors.push(ConfigError::InvalidSecret {
-            name,
-            expected: expected.to_owned(),
-        });
+        self.reject_secret(name, expected);
         SecretString::from(value)
+    }
+
+    /// Rejects a value that is not shown.
+    pub(super) fn reject_secret(&mut self, name: &'static str, expected: &str) {
+        let expected = expected.to_owned();
+        self.errors
+            .push(ConfigError::InvalidSecret { name, expected });
     }
 
     /// The same for a token that may be missing.

@@ -86,7 +86,7 @@ impl fmt::Display for Config {
 
 impl HttpConfig {
     /// Those before the settings of OAuth, and those after.
-    fn lines(&self) -> ([Line; 4], [Line; 7]) {
+    fn lines(&self) -> ([Line; 4], [Line; 8]) {
         let first = [
             ("MCP_HTTP_ADDR", self.addr.to_string()),
             ("PUBLIC_BASE_URL", self.public_base_url.clone()),
@@ -110,6 +110,13 @@ impl HttpConfig {
             (
                 "METRICS_TOKEN",
                 self.metrics_token
+                    .as_ref()
+                    .map_or("", |_| "(hidden)")
+                    .to_owned(),
+            ),
+            (
+                "ADMIN_TOKEN",
+                self.admin_token
                     .as_ref()
                     .map_or("", |_| "(hidden)")
                     .to_owned(),

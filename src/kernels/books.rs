@@ -1,7 +1,7 @@
 //! The books of the kernels: who has which, who waits for it, and what has to go. Pure: what a kernel is and what time
 //! it is are up to the caller.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -329,6 +329,16 @@ impl<K> KernelBooks<K> {
         let taken =
             seats().filter(|(_, seat)| matches!(seat.state, SeatState::Taken { room: true, .. }));
         (idle.count(), taken.count())
+    }
+
+    /// The languages of which each conversation has a kernel, or room for one.
+    pub(super) fn languages(&self) -> HashMap<ConversationKey, Vec<String>> {
+        let mut languages: HashMap<_, Vec<_>> = HashMap::new();
+        for (key, _) in self.seats.iter().filter(|(_, seat)| seat.state.has_room()) {
+            let of_one = languages.entry(key.conversation.clone()).or_default();
+            of_one.push(key.language.clone());
+        }
+        languages
     }
 
     /// Whose kernel makes way for another one of a tenant, which may have `max_of_tenant`; nobody's if there is room. A

@@ -4,7 +4,7 @@
 mod cleaning;
 mod kind;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -116,6 +116,17 @@ impl<S> Shelf<S> {
     /// Whether this conversation has a clean sandbox.
     pub(super) fn keeps(&self, key: &ConversationKey) -> bool {
         self.owned.iter().any(|owned| owned.key == *key)
+    }
+
+    /// How many each conversation has, clean or on their way back.
+    pub(super) fn kept(&self) -> HashMap<ConversationKey, usize> {
+        let owned = self.owned.iter().map(|owned| &owned.key);
+        let cleaning = self.cleaning.values().map(|cleaning| &cleaning.key);
+        let mut kept = HashMap::new();
+        for key in owned.chain(cleaning) {
+            *kept.entry(key.clone()).or_default() += 1;
+        }
+        kept
     }
 
     /// Sets which kinds there are now, and how many of each are kept ready. Returns the sandboxes whose kind is gone, and

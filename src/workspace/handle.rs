@@ -105,6 +105,17 @@ impl Workspace {
         .await
     }
 
+    /// The same for the operator, whose looking is no use of the conversation.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn list_for_operator(&self) -> Result<Listing, WorkspaceError> {
+        self.looking("list the conversation's files", |store, dir| {
+            listing::list(store.opener, dir)
+        })
+        .await
+    }
+
     /// What the files are like now, to be compared by [`changes_since`](Self::changes_since), and how much of the disk
     /// all of it takes, if all of it can be read.
     ///
@@ -292,11 +303,24 @@ impl Workspace {
         operation: &'static str,
         work: impl FnOnce(&Store, BorrowedFd<'_>) -> rustix::io::Result<T> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
+        let key = self.key.clone();
+        let work = move |store: &Store, dir: BorrowedFd<'_>| {
+            store.uses.note(&key);
+            work(store, dir)
+        };
+        self.looking(operation, work).await
+    }
+
+    /// The same where it does not.
+    async fn looking<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&Store, BorrowedFd<'_>) -> rustix::io::Result<T> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
         let this = self.clone();
         self.store
             .work(move |store| {
                 let dir = &this.dir;
-                store.uses.note(&this.key);
                 store.make_accessible(dir.as_fd())?;
                 work(store, dir.as_fd()).map_err(WorkspaceError::of(operation))
             })

@@ -157,6 +157,7 @@ fn check_config_hides_secrets() {
     ALLOWED_HOSTS=127.0.0.1,::1,localhost
     ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
     METRICS_TOKEN=
+    ADMIN_TOKEN=
     HEALTH_COUNTS=false
     RATE_LIMIT=
     SHUTDOWN_GRACE=30s

@@ -100,6 +100,11 @@ pub(super) const HTTP: &[Variable] = &[
         "bearer token of /metrics, at least 16 ASCII characters; default: no token, and only this machine may read the metrics",
     ),
     variable(
+        "ADMIN_TOKEN",
+        "",
+        "bearer token of /admin, at least 16 ASCII characters and no other token; without it, there is no /admin; see docs/admin.md",
+    ),
+    variable(
         "HEALTH_COUNTS",
         "false",
         "whether /api/v1/health shows the number of sessions and the uptime to requests without the token",

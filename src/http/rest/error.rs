@@ -10,6 +10,7 @@ use std::time::Duration;
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema};
 
+use crate::admin::AdminError;
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::conversation::ConversationIdError;
@@ -109,6 +110,12 @@ impl From<&RunError> for ApiError {
 
 impl From<FilesError> for ApiError {
     fn from(error: FilesError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<AdminError> for ApiError {
+    fn from(error: AdminError) -> Self {
         Self(error.into())
     }
 }

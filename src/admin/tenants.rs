@@ -1,0 +1,141 @@
+//! Who uses the server.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::page::{Place, page};
+use super::{Admin, AdminError, PageQuery, shown_timestamp};
+use crate::access::{KnownTenant, KnownToken, TenantLimits};
+use crate::principal::Tenant;
+
+/// A page of the tenants.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantList {
+    tenants: Vec<TenantRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// A tenant, and what it has and uses.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantRow {
+    name: String,
+    tokens: Vec<TokenRow>,
+    limits: LimitsRow,
+    conversations: usize,
+    stored_bytes: u64,
+    active_runs: usize,
+    runs_24h: u64,
+    cpu_ms_24h: u64,
+}
+
+/// A token, by its name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenRow {
+    name: String,
+    expires_at: Option<String>,
+    last_used_at: Option<String>,
+}
+
+/// What a tenant may have: null where nothing is set.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LimitsRow {
+    max_runs: Option<usize>,
+    max_kernels: Option<usize>,
+    rate_limit: Option<String>,
+    storage_limit: Option<u64>,
+    languages: Option<Vec<String>>,
+    network: bool,
+}
+
+/// What is counted of a tenant without its files.
+#[derive(Default)]
+struct Found {
+    known: KnownTenant,
+    conversations: usize,
+    stored_bytes: u64,
+    active_runs: usize,
+}
+
+impl Admin {
+    /// A page of those who may use the server, or have conversations: by name.
+    ///
+    /// # Errors
+    /// The cursor is none of ours, or something cannot be read.
+    pub async fn tenants(&self, query: &PageQuery) -> Result<TenantList, AdminError> {
+        let found = self.found().await?;
+        let place = |(tenant, _): &(Tenant, Found)| Place::new(0, tenant.name());
+        let (found, next_cursor) = page(found, place, query)?;
+        let tenants = found.iter().map(|(tenant, _)| tenant.clone()).collect();
+        let used = self.conversations.tally.last_day(tenants).await;
+        let used = used.map_err(AdminError::Tally)?;
+        let rows = found.into_iter().map(|(tenant, found)| {
+            let used = used.get(&tenant).copied().unwrap_or_default();
+            TenantRow {
+                name: tenant.name().to_owned(),
+                tokens: found.known.tokens.into_iter().map(TokenRow::of).collect(),
+                limits: LimitsRow::of(&found.known.limits),
+                conversations: found.conversations,
+                stored_bytes: found.stored_bytes,
+                active_runs: found.active_runs,
+                runs_24h: used.runs,
+                cpu_ms_24h: used.cpu_ms,
+            }
+        });
+        Ok(TenantList {
+            tenants: rows.collect(),
+            next_cursor,
+        })
+    }
+
+    async fn found(&self) -> Result<BTreeMap<Tenant, Found>, AdminError> {
+        let known = self.conversations.gate.access.tenants().into_iter();
+        let known = known.map(|(tenant, known)| {
+            let found = Found {
+                known,
+                ..Found::default()
+            };
+            (tenant, found)
+        });
+        let mut all: BTreeMap<_, _> = known.collect();
+        for each in self.conversations.files.workspaces.overviews().await? {
+            let found = all.entry(each.tenant).or_default();
+            found.conversations += 1;
+            found.stored_bytes += each.bytes.unwrap_or_default();
+        }
+        for run in self.ledger.under_way() {
+            let found = all.entry(run.owner.tenant().clone()).or_default();
+            found.active_runs += 1;
+        }
+        Ok(all)
+    }
+}
+
+impl TokenRow {
+    fn of(token: KnownToken) -> Self {
+        Self {
+            name: token.name,
+            expires_at: token.expires.map(shown_timestamp),
+            last_used_at: token.last_use.map(shown_timestamp),
+        }
+    }
+}
+
+impl LimitsRow {
+    fn of(limits: &TenantLimits) -> Self {
+        let languages = limits.languages.as_ref();
+        Self {
+            max_runs: limits.max_runs,
+            max_kernels: limits.max_kernels,
+            rate_limit: limits.rate.map(|rate| rate.to_string()),
+            storage_limit: limits.storage,
+            languages: languages.map(|names| names.iter().cloned().collect()),
+            network: !limits.is_offline,
+        }
+    }
+}
