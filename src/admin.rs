@@ -1,12 +1,16 @@
-//! What the operator can do: see who uses the server, what is kept and what runs, and end it.
+//! What the operator can do: see who uses the server, what is kept and what runs, and end it; and the command that asks
+//! a running server for that.
 //!
 //! Nothing is done in a way of its own: a deletion is that of [`Conversations`], a cancellation that of the
 //! [`Ledger`](crate::ledger). The server knows no ids of conversations, so they go by their keys.
 
+mod client;
+mod command;
 mod conversations;
 mod error;
 mod page;
 mod runs;
+mod table;
 mod tenants;
 mod usage;
 
@@ -15,6 +19,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
+pub use self::command::{AdminCommand, CommandError};
 pub use self::conversations::{ConversationDetail, ConversationList, ConversationQuery, Sort};
 pub use self::error::AdminError;
 pub use self::page::{MAX_ROWS, PageQuery};

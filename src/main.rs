@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use mcp_code_sandbox::access::{AccessError, TokenCommand};
+use mcp_code_sandbox::admin::{AdminCommand, CommandError};
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::app::stdio::{self, StdioSetup};
 use mcp_code_sandbox::audit::{AuditCommand, AuditError};
@@ -109,6 +110,19 @@ It needs no settings. Files of one log are given the oldest first; docs/audit.md
 
 Exit codes: 0 each line follows on the one before, 1 one does not, or a file cannot be read.";
 
+const ADMIN_HELP: &str = "\
+Examples:
+  mcp-code-sandbox admin conversations --sort size --limit 20
+  mcp-code-sandbox admin runs --json | jq -r '.runs[].id'
+
+Settings that matter most:
+  ADMIN_TOKEN      what the server was started with; required
+  MCP_HTTP_ADDR    where the server listens; it is asked on the loopback if that is all interfaces [127.0.0.1:8080]
+
+docs/admin.md says what the columns mean.
+
+Exit codes: 0 done, 1 no server answers, or it refuses, 64 the settings do not say whom to ask.";
+
 const HEALTHCHECK_HELP: &str = "\
 Examples:
   mcp-code-sandbox healthcheck
@@ -164,6 +178,15 @@ enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Ask the running server of this configuration who uses it, what is kept and what runs, and end that.
+    #[command(after_help = ADMIN_HELP)]
+    Admin {
+        /// Print the answer as JSON.
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: AdminCommand,
+    },
     /// Ask the server of this configuration whether it is alive; for container health checks.
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck,
@@ -179,7 +202,11 @@ fn main() -> ExitCode {
             || error.is::<AuditError>()
             || error.is::<OauthError>()
             || error.is::<UnfitError>()
-            || error.is::<UidsError>();
+            || error.is::<UidsError>()
+            || matches!(
+                error.downcast_ref(),
+                Some(CommandError::NoToken | CommandError::Config(_))
+            );
         if is_bad_configuration {
             ExitCode::from(BAD_CONFIGURATION)
         } else {
@@ -239,6 +266,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Audit { command } => {
             print(&command.run()?.to_string());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Admin { json, command } => {
+            print(&runtime()?.block_on(command.run(&lookup, json))?);
             Ok(ExitCode::SUCCESS)
         }
         // Needs no secrets, since nobody connects.

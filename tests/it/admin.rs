@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod command;
 mod document;
 mod ending;
 mod lists;
