@@ -87,6 +87,7 @@ fn new_token(file: &Path, tenant: &str, name: &str) -> String {
         tenant: tenant.parse().unwrap(),
         name: name.parse().unwrap(),
         expires: None,
+        scopes: Vec::new(),
     };
     new.run(Some(file)).unwrap()
 }
