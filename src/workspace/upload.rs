@@ -188,14 +188,15 @@ fn check_room(
     bytes: u64,
 ) -> Result<Usage, WorkspaceError> {
     let quota = store.quota(key);
-    let with_it = |usage| with_upload(store, (usage, quota), dir, path, bytes);
+    let with_it = |usage| with_upload(store, usage, quota, dir, path, bytes);
     with_it(store.usage(key, dir, false)?).or_else(|_| with_it(store.usage(key, dir, true)?))
 }
 
 /// What all files will take, of which there may be so many bytes.
 fn with_upload(
     store: &Store,
-    (usage, quota): (Usage, u64),
+    usage: Usage,
+    quota: u64,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     bytes: u64,
