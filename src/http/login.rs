@@ -23,6 +23,7 @@ use crate::audit::{Event, Subject};
 use crate::body::BodyError;
 use crate::login::{Ended, Exchange, Login, LoginError, Refresh, Registration, SCOPE, Tokens};
 use crate::mcp::transport::TooMany;
+use crate::scope::Scopes;
 
 /// Before the path of the public address, if it has one (RFC 8414, section 3.1).
 pub(super) const METADATA: &str = "/.well-known/oauth-authorization-server";
@@ -42,25 +43,34 @@ type Answer = Result<Response, OauthFailure>;
 pub(super) fn routes(state: &HttpState, login: Login) -> Router<HttpState> {
     Router::new()
         .route(AUTHORIZE, get(page::show).post(page::submit))
-        .route(TOKEN, post(token))
         .route(REGISTER, post(register))
-        .route(REVOKE, post(revoke))
         .route_layer(from_fn_with_state(state.clone(), rate::limit_login))
+        .merge(of_clients(state))
         // It is small, and the same for all.
         .route(METADATA, get(metadata))
         .layer(Extension(login))
 }
 
+/// Where clients bring what they were given before.
+fn of_clients(state: &HttpState) -> Router<HttpState> {
+    Router::new()
+        .route(TOKEN, post(token))
+        .route(REVOKE, post(revoke))
+        .route_layer(from_fn_with_state(state.clone(), rate::limit_failures))
+}
+
 /// What clients read first (RFC 8414).
 async fn metadata(Extension(login): Extension<Login>) -> Response {
     let at = |path: &str| format!("{}{path}", login.issuer());
+    let all = Scopes::ALL.as_words();
+    let scopes: Vec<_> = [SCOPE].into_iter().chain(all.split(' ')).collect();
     let document = json!({
         "issuer": login.issuer(),
         "authorization_endpoint": at(AUTHORIZE),
         "token_endpoint": at(TOKEN),
         "registration_endpoint": at(REGISTER),
         "revocation_endpoint": at(REVOKE),
-        "scopes_supported": [SCOPE],
+        "scopes_supported": scopes,
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],

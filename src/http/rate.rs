@@ -178,6 +178,27 @@ pub(super) async fn limit_login(
     }
 }
 
+/// The same where clients bring what they were given. What succeeds is not counted: behind a proxy all come from one
+/// address, and others must not keep anybody from the next access token.
+pub(super) async fn limit_failures(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (from, path) = (
+        network(request.extensions()),
+        request.uri().path().to_owned(),
+    );
+    let answer = next.run(request).await;
+    if !answer.status().is_client_error() {
+        return answer;
+    }
+    match state.0.rate.check_address(&from) {
+        Ok(()) => answer,
+        Err(excess) => login::too_many(&path, excess),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request};
 
-use super::World;
+use super::{World, both};
 use crate::support::{Answer, TOKEN};
 
 /// A request from an address.
@@ -75,4 +75,22 @@ async fn an_address_that_sends_too_much_is_turned_away_and_others_are_not() {
     assert_eq!(world.ping(TOKEN).await.0, 200);
     let metadata = "/.well-known/oauth-authorization-server";
     assert_eq!(from(&world, flood, Method::GET, metadata).await.status, 200);
+}
+
+#[tokio::test]
+async fn others_at_the_same_address_keep_nobody_from_the_next_access_token() {
+    let world = World::new(&[]).await;
+    let client = world.client().await;
+    let (_, mut refresh) = world.tokens(&client, TOKEN).await;
+    for _ in 0..3 {
+        // What comes without an address comes from one, as behind a proxy.
+        while world.post_form("/oauth/token", &[]).await.status != 429 {}
+        let answer = world.refresh(&client, &refresh).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        (_, refresh) = both(&answer);
+    }
+    let answer = world
+        .post_form("/oauth/revoke", &[("token", &refresh)])
+        .await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
