@@ -43,7 +43,7 @@ use self::seal::Seal;
 pub use self::tokens::Tokens;
 use crate::access::Access;
 use crate::principal::Principal;
-use crate::scope::{Permit, Scopes};
+use crate::scope::{Rights, Scopes};
 
 /// What clients are told to ask for: everything that the pasted token lets its holder do.
 pub const SCOPE: &str = "sandbox";
@@ -209,10 +209,10 @@ impl Login {
         self.apart(move |shared| shared.revoke(&token)).await
     }
 
-    /// Whether a caller came by a login that is over, or whose client has no access token any more.
+    /// Whether a caller came by a login that is over.
     pub fn has_left(&self, caller: &Principal) -> bool {
         let id = caller.login();
-        id.is_some_and(|id| self.0.has_left(id, Timestamp::now()))
+        id.is_some_and(|id| self.0.has_left(id))
     }
 
     /// Whether a token has the form of those that are issued here.
@@ -224,7 +224,7 @@ impl Login {
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub fn caller(&self, token: &str) -> Result<(Principal, Permit), Refused> {
+    pub fn caller(&self, token: &str) -> Result<(Principal, Rights), Refused> {
         self.0.caller(token, Timestamp::now())
     }
 

@@ -162,11 +162,11 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let _unanswered = self.calls.token();
         let call = self.call(&context)?;
-        let permit = call.caller.permit;
+        let rights = call.caller.rights;
         // Most may do everything, and nothing has to be read for them.
-        if !permit.is_all() {
+        if !rights.is_all() {
             let needed = needs::of_tool(self.toolset, &request.name, request.arguments.as_ref());
-            if let Err(forbidden) = permit.check(needed) {
+            if let Err(forbidden) = rights.check(needed) {
                 return call.caller.refuse(forbidden.into()).map(Into::into);
             }
         }

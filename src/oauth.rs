@@ -48,7 +48,7 @@ use self::rules::Rules;
 use self::seen::{Known, Seen};
 use crate::config::OauthConfig;
 use crate::principal::Principal;
-use crate::scope::{Permit, Scopes};
+use crate::scope::Rights;
 
 /// Why callers cannot be known as the settings say.
 #[derive(Debug, Error)]
@@ -137,13 +137,12 @@ impl Oauth {
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub async fn caller(&self, token: &str, from: IpAddr) -> Result<(Principal, Permit), Refusal> {
+    pub async fn caller(&self, token: &str, from: IpAddr) -> Result<(Principal, Rights), Refusal> {
         let known = self.0.known(token, from).await?;
-        self.0.present.note(&known);
-        Ok((known.caller, known.permit))
+        Ok((known.caller, known.rights))
     }
 
-    /// Whether somebody had an access token, and has none any more that counts.
+    /// Whether somebody had an access token, and the last one has expired long ago.
     pub fn has_left(&self, caller: &Principal) -> bool {
         self.0.present.has_left(caller)
     }
@@ -152,12 +151,11 @@ impl Oauth {
     ///
     /// # Errors
     /// Why it counts for nothing.
-    pub async fn asserted(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
+    pub async fn asserted(&self, assertion: &str) -> Result<(Principal, Rights), Refusal> {
         match &self.0.cloudflare {
             Some(cloudflare) => {
-                let known = cloudflare.caller(assertion).await?;
-                self.0.present.note(&known);
-                Ok((known.caller, known.permit))
+                let known = cloudflare.caller(assertion, &self.0.present).await?;
+                Ok((known.caller, known.rights))
             }
             None => Err(Refusal::Assertion(Flaw::Opaque)),
         }
@@ -181,10 +179,10 @@ impl Shared {
         let subject = claims.subject()?;
         let known = Known {
             caller: self.rules.caller(&issuer.name, subject, &claims)?,
-            // Whatever it does not have, its issuer may give when its client asks for it.
-            permit: Permit::by_login(claims.scopes(), Scopes::ALL),
+            rights: self.rules.rights(&claims),
             expires: claims.expires(),
         };
+        self.present.note(&known);
         self.seen.keep(token, known.clone());
         Ok(known)
     }

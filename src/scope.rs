@@ -11,7 +11,7 @@ use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 /// What comes before a scope in an access token.
-const PREFIX: &str = "sandbox:";
+pub(crate) const PREFIX: &str = "sandbox:";
 /// The word for all scopes.
 const ALL: &str = "all";
 
@@ -60,12 +60,12 @@ impl Scopes {
         Self(scope.bit())
     }
 
-    /// Those of an access token, which has these among others: all if none of them is about this server.
-    pub fn of_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+    /// Those of an access token, which has these among others. `None` if none of them is about this server.
+    pub fn of_words<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let ours = words.filter_map(|word| word.strip_prefix(PREFIX));
         // One that is not known here gives nothing.
         let known = ours.map(|word| word.parse().unwrap_or(Self::NONE));
-        known.reduce(Self::union).unwrap_or(Self::ALL)
+        known.reduce(Self::union)
     }
 
     /// Those of either.
@@ -153,7 +153,7 @@ impl fmt::Debug for Scopes {
 
 /// What the token of one request lets its holder do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permit {
+pub struct Rights {
     scopes: Scopes,
     /// What a new login could give.
     obtainable: Scopes,
@@ -169,11 +169,11 @@ pub struct Forbidden {
     pub by_login: bool,
 }
 
-impl Permit {
+impl Rights {
     /// Of somebody who may do everything.
     pub const ALL: Self = Self::of_token(Scopes::ALL);
 
-    /// That of a token which the operator gave.
+    /// Those of a token which the operator gave.
     pub const fn of_token(scopes: Scopes) -> Self {
         Self {
             scopes,
@@ -181,12 +181,18 @@ impl Permit {
         }
     }
 
-    /// That of a token which a client got by a login. Another login could give `obtainable`.
+    /// The same where no other login is to be asked for.
+    #[must_use]
+    pub const fn without_login(self) -> Self {
+        Self::of_token(self.scopes)
+    }
+
+    /// Those of a token which a client got by a login. Another login could give `obtainable`.
     pub const fn by_login(scopes: Scopes, obtainable: Scopes) -> Self {
         Self { scopes, obtainable }
     }
 
-    /// Checks that something is among it.
+    /// Checks that something is among them.
     ///
     /// # Errors
     /// It is not, and what is missing.
@@ -201,9 +207,14 @@ impl Permit {
         })
     }
 
-    /// Whether it is everything.
+    /// Whether they are everything.
     pub fn is_all(self) -> bool {
         self.scopes == Scopes::ALL
+    }
+
+    /// Whether another login could give more.
+    pub const fn can_grow(self) -> bool {
+        !self.scopes.contains(self.obtainable)
     }
 }
 
@@ -239,14 +250,15 @@ mod tests {
     use super::*;
 
     fn of_words(words: &str) -> String {
-        Scopes::of_words(words.split_whitespace()).to_string()
+        let scopes = Scopes::of_words(words.split_whitespace());
+        scopes.map_or_else(|| "no word of it".to_owned(), |scopes| scopes.to_string())
     }
 
     #[test]
-    fn an_access_token_without_our_scopes_lets_its_holder_do_everything() {
+    fn words_of_others_say_nothing_of_ours() {
         for (words, scopes) in [
-            ("", "all"),
-            ("openid sandbox", "all"),
+            ("", "no word of it"),
+            ("openid sandbox", "no word of it"),
             ("openid sandbox:run", "run"),
             ("sandbox:install sandbox:run", "run, install"),
             ("sandbox:all", "all"),
@@ -266,11 +278,11 @@ mod tests {
     fn what_is_missing_is_told_with_what_there_is() {
         let needed = Scopes::of(Scope::Run).union(Scopes::of(Scope::Network));
         let run = Scopes::of(Scope::Run);
-        let told = |permit: Permit| permit.check(needed).unwrap_err().to_string();
-        insta::assert_snapshot!(told(Permit::of_token(run)), @"this needs the scope network, and the token has run: ask the server's operator for a token that has it");
-        insta::assert_snapshot!(told(Permit::by_login(run, Scopes::ALL)), @"this needs the scope sandbox:network, and the access token has sandbox:run: log in again and agree to it");
-        insta::assert_snapshot!(told(Permit::by_login(run, run)), @"this needs the scope network, and the token has run: ask the server's operator for a token that has it");
-        assert_eq!(Permit::ALL.check(needed), Ok(()));
+        let told = |rights: Rights| rights.check(needed).unwrap_err().to_string();
+        insta::assert_snapshot!(told(Rights::of_token(run)), @"this needs the scope network, and the token has run: ask the server's operator for a token that has it");
+        insta::assert_snapshot!(told(Rights::by_login(run, Scopes::ALL)), @"this needs the scope sandbox:network, and the access token has sandbox:run: log in again and agree to it");
+        insta::assert_snapshot!(told(Rights::by_login(run, run)), @"this needs the scope network, and the token has run: ask the server's operator for a token that has it");
+        assert_eq!(Rights::ALL.check(needed), Ok(()));
         insta::assert_snapshot!("runs".parse::<Scopes>().unwrap_err(), @r#""runs" is no scope: there are run, files, install, network and all"#);
     }
 

@@ -12,6 +12,7 @@ use tracing::info;
 
 use super::HttpState;
 use super::access::{is_from_a_named_page, note_denied};
+use super::addresses::TOKEN_MCP;
 use super::metadata::{self, Challenge};
 use super::rate::network;
 use super::rest::ApiError;
@@ -20,7 +21,7 @@ use crate::api::code::Code;
 use crate::login::{Login, Refused};
 use crate::oauth::{Flaw, Refusal};
 use crate::principal::{Principal, Tenant};
-use crate::scope::{Forbidden, Permit};
+use crate::scope::{Forbidden, Rights};
 
 /// Where Cloudflare's tunnel says who calls.
 const ASSERTION: HeaderName = HeaderName::from_static("cf-access-jwt-assertion");
@@ -66,11 +67,16 @@ pub(super) async fn require_token(
     let is_named = is_from_a_named_page(&state, &request);
     let from = network(request.extensions());
     match caller(&state, request.headers(), from, is_named).await {
-        Ok((principal, permit)) => {
+        Ok((principal, rights)) => {
             state.0.audit.let_in(&principal);
             request.extensions_mut().insert(principal);
-            request.extensions_mut().insert(permit);
             let path = request.uri().path().to_owned();
+            let rights = match &*path {
+                // Whose clients are not to log in.
+                TOKEN_MCP => rights.without_login(),
+                _ => rights,
+            };
+            request.extensions_mut().insert(rights);
             let mut response = next.run(request).await;
             let forbidden = response.extensions().get::<Forbidden>().copied();
             if let Some(forbidden) = forbidden.filter(|forbidden| forbidden.by_login) {
@@ -95,7 +101,7 @@ async fn caller(
     headers: &HeaderMap,
     from: IpAddr,
     is_named: bool,
-) -> Result<(Principal, Permit), Unknown> {
+) -> Result<(Principal, Rights), Unknown> {
     let oauth = state.0.oauth.as_ref();
     if let Some(oauth) = oauth.filter(|oauth| oauth.takes_assertions())
         && let Some(assertion) = headers.get(ASSERTION)
@@ -112,7 +118,7 @@ async fn caller(
         return login.caller(given).map_err(Unknown::LoggedOut);
     }
     match (state.0.access.let_in(given), oauth) {
-        (Ok(holder), _) => Ok((holder.caller, Permit::of_token(holder.scopes))),
+        (Ok(holder), _) => Ok((holder.caller, Rights::of_token(holder.scopes))),
         (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
         (Err(Denied::Unknown), Some(oauth)) if oauth.has_issuers() => {
             oauth.caller(given, from).await.map_err(Unknown::Refused)

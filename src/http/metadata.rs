@@ -12,7 +12,7 @@ use super::login::METADATA;
 use crate::config::HttpConfig;
 use crate::login::SCOPE;
 use crate::mcp::transport::MESSAGES;
-use crate::scope::Scopes;
+use crate::scope::{PREFIX, Scopes};
 
 /// What comes before the path of what a document is about.
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -115,13 +115,12 @@ impl Challenge {
         }
     }
 
-    /// The same for somebody who has to ask for these scopes too.
+    /// The same for somebody who has to ask for these scopes, and for no others of ours.
     pub(super) fn asking_for(self, scopes: Scopes) -> Self {
         let more = scopes.as_words();
-        let is_more = |word: &&str| more.split(' ').any(|other| other == *word);
         let words = self.scopes.split_whitespace();
         let words: Vec<_> = words
-            .filter(|word| !is_more(word))
+            .filter(|word| !word.starts_with(PREFIX))
             .chain([&*more])
             .collect();
         Self {

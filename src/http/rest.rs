@@ -33,7 +33,7 @@ pub(super) use self::error::ApiError;
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
 use crate::api::code::Code;
-use crate::scope::{Permit, Scope, Scopes};
+use crate::scope::{Rights, Scope, Scopes};
 
 /// The name of the bearer token in the document.
 const TOKEN: &str = "token";
@@ -119,11 +119,11 @@ fn in_scope(scope: Scope, routes: OpenApiRouter<HttpState>) -> OpenApiRouter<Htt
 
 /// Lets those through whose token has these scopes.
 async fn require(State(needed): State<Scopes>, request: Request, next: Next) -> Response {
-    let Some(permit) = request.extensions().get::<Permit>() else {
+    let Some(rights) = request.extensions().get::<Rights>() else {
         let message = "the server does not know who calls";
         return ApiError::new(Code::Internal, message).into_response();
     };
-    match permit.check(needed) {
+    match rights.check(needed) {
         Ok(()) => next.run(request).await,
         Err(forbidden) => {
             let mut response = ApiError(forbidden.into()).into_response();

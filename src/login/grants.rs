@@ -80,11 +80,6 @@ impl Grant {
         self.used = Timestamp::now().as_second();
     }
 
-    /// When its last access token expires, of which each counts for `life`.
-    pub(super) fn expiry(&self, life: SignedDuration) -> Timestamp {
-        Timestamp::from_second(self.used.saturating_add(life.as_secs())).unwrap_or(Timestamp::MAX)
-    }
-
     fn is_over(&self, now: Timestamp) -> bool {
         now.as_second().saturating_sub(self.used) > LIFE.as_secs()
     }

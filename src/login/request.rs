@@ -40,7 +40,8 @@ pub struct Asked {
     pub state: Option<String>,
     pub(super) challenge: String,
     pub(super) resource: String,
-    pub(super) scopes: Scopes,
+    /// What it wants to do.
+    pub scopes: Scopes,
 }
 
 impl Request {
@@ -70,7 +71,7 @@ impl Request {
             )));
         }
         let resource = check_resource(&self.resource, own).map_err(&sent_back)?;
-        let scopes = Scopes::of_words(self.scope.split_whitespace());
+        let scopes = Scopes::of_words(self.scope.split_whitespace()).unwrap_or(Scopes::ALL);
         if scopes == Scopes::NONE {
             return Err(sent_back(LoginError::Scope));
         }

@@ -9,7 +9,7 @@ use super::grants::{Grant, GrantId, Turn};
 use super::request::check_resource;
 use super::{Ended, EndedBy, Exchange, LoginError, Refresh, Refused, SCOPE, Shared};
 use crate::principal::Principal;
-use crate::scope::{Permit, Scopes};
+use crate::scope::{Rights, Scopes};
 
 /// How long an access token is taken.
 const ACCESS_LIFE: SignedDuration = SignedDuration::from_hours(1);
@@ -62,7 +62,7 @@ impl Shared {
         check_resource(&exchange.resource, std::slice::from_ref(&approval.resource))?;
         let may = self.access.holder(&approval.token)?.scopes;
         let grant = Grant::new(approval);
-        let tokens = self.tokens(&id, &grant, may);
+        let tokens = self.tokens(&id, &grant, may)?;
         turn.begin(id, grant)?;
         Ok(tokens)
     }
@@ -84,18 +84,23 @@ impl Shared {
         check_resource(&refresh.resource, std::slice::from_ref(&grant.resource))?;
         let may = self.access.holder(&grant.token)?.scopes;
         grant.renew();
-        let tokens = self.tokens(&token.grant, &grant, may);
+        let tokens = self.tokens(&token.grant, &grant, may)?;
         turn.renew(token.grant, grant)?;
         Ok(tokens)
     }
 
-    /// The tokens of a grant by somebody who may do that much.
-    fn tokens(&self, id: &GrantId, grant: &Grant, may: Scopes) -> Tokens {
+    /// The tokens of a grant by somebody who may do that much, unless they would be for nothing.
+    fn tokens(&self, id: &GrantId, grant: &Grant, may: Scopes) -> Result<Tokens, LoginError> {
         let scope = match may.intersection(grant.scopes) {
             Scopes::ALL => SCOPE.to_owned(),
+            Scopes::NONE => {
+                return Err(LoginError::grant(
+                    "the token that was pasted is for nothing of what was asked for any more: log in again",
+                ));
+            }
             fewer => fewer.as_words(),
         };
-        Tokens {
+        Ok(Tokens {
             access_token: self.access_tokens.seal(&AccessToken {
                 grant: id.clone(),
                 resource: grant.resource.clone(),
@@ -109,7 +114,7 @@ impl Shared {
                 generation: grant.generation,
             }),
             scope,
-        }
+        })
     }
 
     /// Ends the grant of a token, if there is one.
@@ -147,12 +152,11 @@ impl Shared {
         }))
     }
 
-    /// Whether a grant is over, or its last access token.
-    pub(super) fn has_left(&self, id: &str, now: Timestamp) -> bool {
+    /// Whether a grant is over, or what was pasted for it. An access token may have expired: its client gets another
+    /// one with its next call.
+    pub(super) fn has_left(&self, id: &str) -> bool {
         let grant = self.grants.find(&GrantId::from(id));
-        grant.is_none_or(|grant| {
-            grant.expiry(ACCESS_LIFE) <= now || self.access.holder(&grant.token).is_err()
-        })
+        grant.is_none_or(|grant| self.access.holder(&grant.token).is_err())
     }
 
     fn grant_of(&self, token: &str) -> Option<GrantId> {
@@ -167,7 +171,7 @@ impl Shared {
         &self,
         token: &str,
         now: Timestamp,
-    ) -> Result<(Principal, Permit), Refused> {
+    ) -> Result<(Principal, Rights), Refused> {
         let token: AccessToken = self.access_tokens.open(token).ok_or(Refused::Forged)?;
         if token.expires <= now.as_second() {
             return Err(Refused::Expired);
@@ -179,6 +183,6 @@ impl Shared {
         let holder = self.access.holder(&grant.token).map_err(Refused::Over)?;
         let scopes = holder.scopes.intersection(grant.scopes);
         let caller = holder.caller.by_login(token.grant.as_str());
-        Ok((caller, Permit::by_login(scopes, holder.scopes)))
+        Ok((caller, Rights::by_login(scopes, holder.scopes)))
     }
 }

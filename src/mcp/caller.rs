@@ -13,7 +13,7 @@ use tracing::error;
 use super::error::{forbidden, internal_error};
 use crate::api::error::CallError;
 use crate::principal::Principal;
-use crate::scope::{Permit, Scopes};
+use crate::scope::{Rights, Scopes};
 
 /// The sender of one request.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Caller {
     /// Whose runs and sessions it may touch.
     pub(super) principal: Principal,
     /// What its token lets it do.
-    pub(super) permit: Permit,
+    pub(super) rights: Rights,
     /// Whether it reads event streams, so that notifications may be sent before the answer.
     pub(super) may_stream: bool,
     /// Whether the request says which revision it speaks, itself or by its session.
@@ -126,7 +126,7 @@ impl Caller {
         let Some(parts) = context.extensions.get::<Parts>() else {
             return Ok(Self {
                 principal: Principal::local(),
-                permit: Permit::ALL,
+                rights: Rights::ALL,
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
@@ -145,7 +145,7 @@ impl Caller {
     /// # Errors
     /// It does not have them.
     pub(super) fn may(self, needed: Scopes) -> Result<Self, ErrorData> {
-        match self.permit.check(needed) {
+        match self.rights.check(needed) {
             Ok(()) => Ok(self),
             Err(missing) => Err(forbidden(missing)),
         }

@@ -293,13 +293,13 @@ mod tests {
     use super::*;
     use crate::mcp::caller::{Delivery, RetryAfter, ToolBegun};
     use crate::principal::Principal;
-    use crate::scope::Permit;
+    use crate::scope::Rights;
 
     #[test]
     fn only_what_was_sent_can_be_unread() {
         let caller = Caller {
             principal: Principal::local(),
-            permit: Permit::ALL,
+            rights: Rights::ALL,
             may_stream: true,
             names_revision: true,
             delivery: Delivery::counted(),

@@ -64,7 +64,7 @@ use super::McpHandler;
 use super::caller::{Caller, Delivery, RetryAfter, ToolBegun};
 use crate::body::{BodyError, Room, Whole};
 use crate::principal::Principal;
-use crate::scope::Permit;
+use crate::scope::Rights;
 
 /// Whether a body has the outer form of a message, for the fuzzer.
 #[cfg(fuzzing)]
@@ -199,7 +199,7 @@ impl McpTransport {
             let incoming = batch::charged(&parts, incoming);
             parts.extensions.insert(Caller {
                 principal: sender.principal.clone(),
-                permit: sender.permit,
+                rights: sender.rights,
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
@@ -250,7 +250,7 @@ impl McpTransport {
         match batch::charged(&parts, incoming) {
             Incoming::One(message) => {
                 revision::check(&parts.headers, Some(&message))?;
-                self.check_scopes(&message, sender.permit)?;
+                self.check_scopes(&message, sender.rights)?;
                 let (id, opens) = (
                     message.id_as_json(),
                     message.envelope.method == "initialize",
@@ -274,14 +274,14 @@ impl McpTransport {
 
     /// Refuses a message for which its client has to log its user in again, which only the head of an answer can say.
     /// All others that need more than their caller may do are refused by the handler.
-    fn check_scopes(&self, message: &Message, permit: Permit) -> Result<(), EnvelopeError> {
-        if permit.is_all() {
+    fn check_scopes(&self, message: &Message, rights: Rights) -> Result<(), EnvelopeError> {
+        if !rights.can_grow() {
             return Ok(());
         }
         let Ok(JsonRpcMessage::Request(request)) = message.parse() else {
             return Ok(());
         };
-        match permit.check(self.handler.needs(&request.request)) {
+        match rights.check(self.handler.needs(&request.request)) {
             Err(forbidden) if forbidden.by_login => Err(EnvelopeError::Forbidden {
                 id: message.id_as_json(),
                 forbidden,
@@ -333,14 +333,14 @@ pub(crate) fn too_many(excess: TooMany) -> Response {
 #[derive(Clone)]
 struct Sender {
     principal: Principal,
-    permit: Permit,
+    rights: Rights,
 }
 
 /// The sender of a request, as noted by the route's guard. A request that came around the guard has none.
 fn sender(extensions: &axum::http::Extensions) -> Result<Sender, EnvelopeError> {
-    let (principal, permit) = (extensions.get().cloned(), extensions.get().copied());
-    let noted = principal.zip(permit);
-    let sender = noted.map(|(principal, permit)| Sender { principal, permit });
+    let (principal, rights) = (extensions.get().cloned(), extensions.get().copied());
+    let noted = principal.zip(rights);
+    let sender = noted.map(|(principal, rights)| Sender { principal, rights });
     sender.ok_or_else(|| {
         error!("a request came around the guard of its route");
         EnvelopeError::NoCaller

@@ -5,6 +5,11 @@ use serde_json::{Map, Value};
 use super::refusal::Flaw;
 use crate::scope::Scopes;
 
+/// The lists of what a client may do, as issuers name them.
+const OF_CLIENT: &[&str] = &["scope", "scp"];
+/// The list of what its user may do, whatever the client asked for.
+const OF_USER: &[&str] = &["permissions"];
+
 /// What a token says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims(pub(super) Map<String, Value>);
@@ -39,18 +44,20 @@ impl Claims {
 
     /// Whether it has a scope.
     pub(super) fn has_scope(&self, scope: &str) -> bool {
-        self.scope_words().any(|has| has == scope)
+        let mut words = self.words(OF_CLIENT).chain(self.words(OF_USER));
+        words.any(|has| has == scope)
     }
 
-    /// What it lets its holder do here.
-    pub(super) fn scopes(&self) -> Scopes {
-        Scopes::of_words(self.scope_words())
+    /// What it lets its holder do here, if it says so. What its user may do counts only where the list of what its
+    /// client may do has no word of it.
+    pub(super) fn scopes(&self) -> Option<Scopes> {
+        let of_client = Scopes::of_words(self.words(OF_CLIENT));
+        of_client.or_else(|| Scopes::of_words(self.words(OF_USER)))
     }
 
-    /// All of its scopes. Issuers name the list differently, and write it as one text or as several.
-    fn scope_words(&self) -> impl Iterator<Item = &str> {
-        let lists = ["scope", "scp", "permissions"].into_iter();
-        let texts = lists.flat_map(|list| self.texts(list));
+    /// The words of lists, each of which is one text or several.
+    fn words(&self, lists: &[&str]) -> impl Iterator<Item = &str> {
+        let texts = lists.iter().flat_map(|list| self.texts(list));
         texts.flat_map(str::split_whitespace)
     }
 

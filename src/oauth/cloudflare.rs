@@ -10,11 +10,12 @@ use super::claims::Claims;
 use super::client::Client;
 use super::issuer::{Issuer, Source};
 use super::jwt::Jwt;
+use super::present::Present;
 use super::refusal::{Flaw, MAX_TOKEN_BYTES, Refusal, shown};
 use super::rules::Rules;
 use super::seen::{Known, Seen};
 use crate::config::{CloudflareConfig, OauthTenant};
-use crate::scope::Permit;
+use crate::scope::{Rights, Scopes};
 
 /// Where a team's keys are.
 const CERTS: &str = "/cdn-cgi/access/certs";
@@ -42,6 +43,8 @@ impl Cloudflare {
             audiences: Audiences::new(&[], std::slice::from_ref(&config.audience), "CF_ACCESS_AUD"),
             rules: Rules {
                 required_scope: None,
+                unnamed: Scopes::ALL,
+                obtainable: Scopes::NONE,
                 allow: Vec::new(),
                 tenant,
             },
@@ -49,14 +52,18 @@ impl Cloudflare {
         })
     }
 
-    pub(super) async fn caller(&self, assertion: &str) -> Result<Known, Refusal> {
-        match self.known(assertion).await {
+    pub(super) async fn caller(
+        &self,
+        assertion: &str,
+        present: &Present,
+    ) -> Result<Known, Refusal> {
+        match self.known(assertion, present).await {
             Err(Refusal::Invalid(flaw)) => Err(Refusal::Assertion(flaw)),
             caller => caller,
         }
     }
 
-    async fn known(&self, assertion: &str) -> Result<Known, Refusal> {
+    async fn known(&self, assertion: &str, present: &Present) -> Result<Known, Refusal> {
         if let Some(verdict) = self.seen.find(assertion) {
             return verdict;
         }
@@ -79,9 +86,10 @@ impl Cloudflare {
         let known = Known {
             caller: self.rules.caller(&self.issuer.name, &subject, &claims)?,
             // What may be done is not up to the policies there.
-            permit: Permit::ALL,
+            rights: Rights::ALL,
             expires: claims.expires(),
         };
+        present.note(&known);
         self.seen.keep(assertion, known.clone());
         Ok(known)
     }

@@ -1,43 +1,52 @@
-//! Until when callers are there: as long as one of their tokens counts that has come here.
+//! Until when callers are there: for a while after the last of their tokens has expired that came here. Clients get
+//! another one with their next call, so that a caller whose token has expired during a run is not gone.
 
-use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use super::seen::Known;
 use crate::principal::Principal;
 
-/// How long a token is taken after its end, since clocks may differ.
-const LEEWAY: Duration = Duration::from_mins(1);
-/// How long callers are remembered after that: by then, nothing that they began can be on its way.
-const REMEMBERED: Duration = Duration::from_hours(1);
-/// Callers of whom so many are remembered that those who left are forgotten.
-const MANY: usize = 10_000;
+/// How long callers are there after their last token: as long as a run may take by default, and more.
+const PATIENCE: Duration = Duration::from_hours(1);
+/// Callers that are remembered: those who came last. Of others, nobody knows that they have left.
+const MOST: usize = 10_000;
 
 /// When the last token of each caller expires, in seconds since 1970.
-#[derive(Debug, Default)]
-pub(super) struct Present(Mutex<HashMap<Principal, u64>>);
+pub(super) struct Present(Mutex<LruCache<Principal, u64>>);
+
+impl Default for Present {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(MOST)))
+    }
+}
+
+impl std::fmt::Debug for Present {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Present")
+    }
+}
 
 impl Present {
-    /// Notes that a caller has come with a token that counts. One that does not say when it expires is never known to
-    /// be over.
+    /// Notes that a token was found to count. One that does not say when it expires counts until it is asked about
+    /// again.
     pub(super) fn note(&self, known: &Known) {
-        let expires = known.expires.unwrap_or(u64::MAX);
+        let expires = known.expires.unwrap_or_else(now);
         let mut present = self.0.lock();
-        if present.len() >= MANY {
-            let long_ago = now().saturating_sub((LEEWAY + REMEMBERED).as_secs());
-            present.retain(|_, last| *last > long_ago);
-        }
-        let last = present.entry(known.caller.clone()).or_default();
-        *last = expires.max(*last);
+        let last = present.get(&known.caller).copied();
+        present.insert(known.caller.clone(), last.unwrap_or_default().max(expires));
     }
 
-    /// Whether a caller has come, and all of their tokens have expired since.
+    /// Whether a caller has come, and all of their tokens have expired long ago.
     pub(super) fn has_left(&self, caller: &Principal) -> bool {
-        let present = self.0.lock();
-        let last = present.get(caller).copied();
-        last.is_some_and(|last| last.saturating_add(LEEWAY.as_secs()) <= now())
+        self.has_left_at(caller, now())
+    }
+
+    fn has_left_at(&self, caller: &Principal, now: u64) -> bool {
+        let last = self.0.lock().peek(caller).copied();
+        last.is_some_and(|last| last.saturating_add(PATIENCE.as_secs()) <= now)
     }
 }
 
@@ -50,25 +59,31 @@ fn now() -> u64 {
 mod tests {
     use super::*;
     use crate::principal::Tenant;
-    use crate::scope::Permit;
+    use crate::scope::Rights;
 
     #[test]
-    fn a_caller_is_there_as_long_as_one_of_their_tokens_counts() {
+    fn a_caller_is_there_until_an_hour_after_the_last_of_their_tokens() {
         let present = Present::default();
         let caller = Principal::of_subject(Tenant::Default, "https://auth.example", "anna");
         let come = |expires: Option<u64>| {
             present.note(&Known {
                 caller: caller.clone(),
-                permit: Permit::ALL,
+                rights: Rights::ALL,
                 expires,
             });
-            present.has_left(&caller)
         };
-        assert!(!present.has_left(&caller), "nobody knows them");
-        assert!(come(Some(now() - 60)));
-        assert!(!come(Some(now() - 55)), "clocks may differ");
-        assert!(!come(Some(now() + 300)));
-        assert!(!come(Some(now() - 60)), "the one before counts");
-        assert!(!come(None));
+        let now = now();
+        let is_there_until = |time: u64| {
+            assert!(!present.has_left_at(&caller, time - 1));
+            assert!(present.has_left_at(&caller, time));
+        };
+        assert!(!present.has_left_at(&caller, u64::MAX), "nobody knows them");
+        come(Some(now - 60));
+        is_there_until(now + 3540);
+        come(Some(now + 300));
+        is_there_until(now + 3900);
+        come(Some(now - 60));
+        come(None);
+        is_there_until(now + 3900);
     }
 }

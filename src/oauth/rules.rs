@@ -4,19 +4,28 @@ use super::claims::Claims;
 use super::refusal::{Refusal, shown};
 use crate::config::{Allowed, OauthConfig, OauthTenant};
 use crate::principal::{DEFAULT_TENANT, Name, Principal, SUBJECT_PREFIX, Tenant};
+use crate::scope::{Rights, Scopes};
 
 /// The rules of the operator.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) required_scope: Option<String>,
+    /// What a token without scopes of ours lets its holder do.
+    pub(super) unnamed: Scopes,
+    /// What another login could give: what clients are told to ask for.
+    pub(super) obtainable: Scopes,
     pub(super) allow: Vec<Allowed>,
     pub(super) tenant: OauthTenant,
 }
 
 impl From<&OauthConfig> for Rules {
     fn from(config: &OauthConfig) -> Self {
+        let named = Scopes::of_words(config.named_scopes().into_iter());
         Self {
             required_scope: config.required_scope.clone(),
+            // An issuer that is to give some gives none to those who are to do nothing.
+            unnamed: named.map_or(Scopes::ALL, |_| Scopes::NONE),
+            obtainable: named.unwrap_or(Scopes::NONE),
             allow: config.allow.clone(),
             tenant: config.tenant.clone(),
         }
@@ -24,6 +33,12 @@ impl From<&OauthConfig> for Rules {
 }
 
 impl Rules {
+    /// What a token that says this lets its holder do.
+    pub(super) fn rights(&self, claims: &Claims) -> Rights {
+        let scopes = claims.scopes().unwrap_or(self.unnamed);
+        Rights::by_login(scopes, self.obtainable)
+    }
+
     /// The caller of whom an issuer says this, if that one may enter.
     pub(super) fn caller(
         &self,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::refusal::Refusal;
 use crate::principal::Principal;
-use crate::scope::Permit;
+use crate::scope::Rights;
 
 /// Tokens that are remembered.
 const MOST: usize = 10_000;
@@ -23,7 +23,7 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) caller: Principal,
-    pub(super) permit: Permit,
+    pub(super) rights: Rights,
     pub(super) expires: Option<u64>,
 }
 

@@ -36,7 +36,7 @@ impl McpTransport {
     ) -> Work {
         let caller = Caller {
             principal: sender.principal.clone(),
-            permit: sender.permit,
+            rights: sender.rights,
             may_stream: reads.streams(),
             names_revision: session_id(&parts.headers).is_some()
                 || parts.headers.contains_key(REVISION),

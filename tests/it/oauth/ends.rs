@@ -1,13 +1,12 @@
 //! What becomes of what callers began when their access tokens have expired.
 
-use axum::body::Body;
-use axum::http::Request;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{World, pong};
-use crate::sse::EventStream;
-use crate::support::eventually;
 use crate::support::issuer::{now, signed};
+use crate::support::wait::within;
 
 /// A token that expires in this many seconds, which may be less than none: clocks may differ by a minute.
 fn expiring_in(world: &World, subject: &str, seconds: i64) -> String {
@@ -16,35 +15,24 @@ fn expiring_in(world: &World, subject: &str, seconds: i64) -> String {
     signed(&claims)
 }
 
-async fn listen(world: &World, token: &str) -> EventStream {
-    let request = Request::get("/sse")
-        .header("host", "localhost:8080")
-        .header("accept", "text/event-stream")
-        .header("authorization", format!("Bearer {token}"));
-    let mut stream = EventStream::open(&world.app, request.body(Body::empty()).unwrap()).await;
-    assert_eq!(stream.next().await.unwrap().name, "endpoint");
-    stream
-}
-
 #[tokio::test]
-async fn what_a_caller_began_ends_when_the_last_of_their_tokens_has_expired() {
-    let settings = [("CALL_BUDGET", "100ms"), ("MAX_CONCURRENT_RUNS", "8")];
-    let world = World::new(&settings).await;
-    let mut streams = Vec::new();
-    for subject in ["anna", "ben"] {
-        let token = expiring_in(&world, subject, -55);
-        streams.push(listen(&world, &token).await);
-        let program = json!({ "language": "shell", "code": "sleep 120" });
-        let running = world.call(&token, "run_code", program).await;
-        assert_eq!(running["status"], "running", "{running}");
-    }
-    // One of them gets another token in time.
-    let next = expiring_in(&world, "ben", 300);
+async fn a_run_goes_on_when_the_token_has_expired_that_began_it() {
+    let world = World::new(&[("CALL_BUDGET", "100ms")]).await;
+    let token = expiring_in(&world, "anna", -58);
+    let program = json!({ "language": "shell", "code": "sleep 120" });
+    let running = world.call(&token, "run_code", program).await;
+    assert_eq!(running["status"], "running", "{running}");
+    let has_expired = async || (world.ping(&token).await.0 == 401).then_some(());
+    within(
+        Duration::from_secs(20),
+        "the token has expired",
+        has_expired,
+    )
+    .await;
+    // Its client gets another one with its next call.
+    let next = expiring_in(&world, "anna", 300);
     assert_eq!(world.ping(&next).await, pong());
-    let gate = &world.app.app.parts.gate;
-    assert_eq!(gate.count(), 2);
-    assert!(streams[0].next().await.is_none());
-    eventually("the run of the other one has ended", || gate.count() == 1).await;
-    assert!(futures::poll!(Box::pin(streams[1].next())).is_pending());
-    assert_eq!(world.ping(&next).await, pong());
+    let run = json!({ "runId": running["runId"], "waitSeconds": 0 });
+    let running = world.call(&next, "get_run", run).await;
+    assert_eq!(running["status"], "running", "{running}");
 }

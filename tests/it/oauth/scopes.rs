@@ -34,7 +34,8 @@ async fn a_token_without_our_scopes_lets_its_holder_do_everything() {
 
 #[tokio::test]
 async fn a_client_is_told_which_scopes_to_ask_for() {
-    let world = World::new(&[("OAUTH_SCOPES", "openid sandbox:run")]).await;
+    let scopes = "openid sandbox:run sandbox:files sandbox:network";
+    let world = World::new(&[("OAUTH_SCOPES", scopes)]).await;
     let token = with_scope(&world, "openid sandbox:run");
     let program = json!({ "language": "shell", "code": "echo", "network": true });
     let message = call("run_code", &program);
@@ -83,7 +84,7 @@ async fn a_client_is_told_which_scopes_to_ask_for() {
 
 #[tokio::test]
 async fn scopes_are_those_of_the_token_and_not_of_its_subject() {
-    let world = World::new(&[]).await;
+    let world = World::new(&[("OAUTH_SCOPES", "sandbox:run sandbox:files")]).await;
     let program = json!({ "language": "shell", "code": "echo on" });
     for (scope, status) in [
         ("sandbox:files", 403),
@@ -99,5 +100,69 @@ async fn scopes_are_those_of_the_token_and_not_of_its_subject() {
                 .await;
             assert_eq!(answer.status, status, "{scope}: {}", answer.text());
         }
+    }
+}
+
+#[tokio::test]
+async fn a_token_without_our_scopes_does_nothing_where_clients_are_told_to_ask_for_some() {
+    let program = json!({ "language": "shell", "code": "echo on" });
+    let message = call("run_code", &program);
+    for (setting, token_scope) in [
+        ("OAUTH_SCOPES", "openid sandbox:run"),
+        ("OAUTH_REQUIRED_SCOPE", "sandbox:run"),
+    ] {
+        let world = World::new(&[(setting, token_scope)]).await;
+        let token = with_scope(&world, "openid");
+        let answer = world
+            .ask(&token, Method::POST, "/mcp", Some(&message))
+            .await;
+        assert_eq!(answer.status, 403, "{setting}: {}", answer.text());
+        let token = with_scope(&world, token_scope);
+        let outcome = world.call(&token, "run_code", program.clone()).await;
+        assert_eq!(outcome["stdout"], "on\n", "{setting}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_to_log_in_for_what_clients_are_not_told_to_ask_for() {
+    let world = World::new(&[("OAUTH_SCOPES", "sandbox:run sandbox:files")]).await;
+    let token = with_scope(&world, "sandbox:run");
+    let files = call("list_files", &json!({ "conversationId": "demo" }));
+    let packages = call(
+        "install_packages",
+        &json!({ "language": "shell", "packages": ["six"] }),
+    );
+    for (path, message, status) in [
+        ("/mcp", &files, 403),
+        ("/mcp", &packages, 200),
+        // Where clients are not to log in at all.
+        ("/token/mcp", &files, 200),
+    ] {
+        let answer = world.ask(&token, Method::POST, path, Some(message)).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        assert!(
+            answer.text().contains("forbidden_scope"),
+            "{}",
+            answer.text()
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_user_may_do_counts_only_where_the_client_asked_for_nothing_of_it() {
+    let world = World::new(&[]).await;
+    let list = json!({ "conversationId": "demo" });
+    for (scope, is_forbidden) in [("openid sandbox:run", true), ("openid", false)] {
+        let mut claims = world.issuer.claims("anna");
+        claims["scope"] = scope.into();
+        claims["permissions"] = json!(["sandbox:files"]);
+        let outcome = world
+            .call(&signed(&claims), "list_files", list.clone())
+            .await;
+        assert_eq!(
+            outcome["code"] == "forbidden_scope",
+            is_forbidden,
+            "{scope}: {outcome}"
+        );
     }
 }
