@@ -24,6 +24,7 @@ use crate::audit::{Event, Subject};
 use crate::http::{HttpState, page};
 use crate::login::{self, Asked, Login, LoginError, NotLetIn, RedirectUri, Refused};
 use crate::mcp::transport::TooMany;
+use crate::scope::{Scope, Scopes};
 
 const FORM: &str = include_str!("../../../static/login.html");
 const REFUSAL: &str = include_str!("../../../static/login-refused.html");
@@ -178,6 +179,7 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
         FORM,
         &[
             ("client", asked.client.name()),
+            ("acts", &acts(asked.scopes)),
             ("host", asked.redirect.host()),
             ("place", place),
             ("told", &told),
@@ -187,6 +189,17 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
     let cookie = cookie(state, &nonce);
     let response = shown(status, &format!("'self' {}", asked.redirect.source()), body);
     ([(SET_COOKIE, cookie)], response).into_response()
+}
+
+/// What a client can do with scopes, in words for people.
+fn acts(scopes: Scopes) -> String {
+    let acts = scopes.iter().map(|scope| match scope {
+        Scope::Run => "run programs",
+        Scope::Files => "read, change and delete files",
+        Scope::Install => "install packages",
+        Scope::Network => "give programs the network",
+    });
+    acts.collect::<Vec<_>>().join("; ")
 }
 
 fn refusal(error: &LoginError) -> Response {

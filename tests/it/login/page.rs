@@ -25,6 +25,7 @@ async fn the_page_shows_who_asks_and_where_the_browser_goes() {
         "&#60;b&#62;Claude&#60;/b&#62; &#123;&#123;nonce&#125;&#125;”",
         "<p class=\"host\">claude.ai</p>",
         "an application on the internet",
+        "lets you: run programs; read, change and delete files; install packages; give programs the network. Your",
     ] {
         assert!(text.contains(shown), "{text}");
     }

@@ -107,6 +107,13 @@ async fn a_token_that_gives_nothing_of_what_is_asked_lets_no_client_in() {
         "{}",
         answer.text()
     );
+    // The page says what it asks for, and no more.
+    let page = world.app.get(&visit.path).await;
+    assert!(
+        page.text().contains("lets you: install packages. Your"),
+        "{}",
+        page.text()
+    );
     // And what is no scope here is told to the client.
     let path = World::address(&client, &[("scope", "sandbox:admin")]);
     let answer = world.app.get(&path).await;
