@@ -8,7 +8,7 @@ use mcp_code_sandbox::ledger::Ledger;
 use mcp_code_sandbox::mcp::McpHandler;
 use mcp_code_sandbox::mcp::transport::{McpTransport, TransportSettings};
 use mcp_code_sandbox::principal::Principal;
-use mcp_code_sandbox::scope::Permit;
+use mcp_code_sandbox::scope::Rights;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -402,7 +402,7 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
     let send = async |principal: &Principal, message: &Value, session: &str| {
         let mut request = post_sse(message);
         request.extensions_mut().insert(principal.clone());
-        request.extensions_mut().insert(Permit::ALL);
+        request.extensions_mut().insert(Rights::ALL);
         if !session.is_empty() {
             request
                 .headers_mut()
