@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use parking_lot::RwLock;
 use rustix::fs::OFlags;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -104,6 +105,8 @@ pub struct Holder {
     pub scopes: Scopes,
     /// What can be kept of it, to ask later whether it still counts.
     pub hash: TokenHash,
+    /// When it expires, if ever.
+    pub expires: Option<Timestamp>,
 }
 
 /// Why a caller is not let in.
@@ -344,6 +347,7 @@ impl Holder {
             caller: Principal::of_token(token),
             scopes: Scopes::ALL,
             hash: TokenHash::of(token),
+            expires: None,
         }
     }
 }
@@ -357,6 +361,7 @@ fn allowed(entry: Option<&Entry>, hash: TokenHash) -> Result<Holder, Denied> {
             caller: entry.principal.clone(),
             scopes: entry.scopes,
             hash,
+            expires: entry.expires,
         }),
     }
 }

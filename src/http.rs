@@ -6,6 +6,7 @@ mod admin;
 mod asset;
 mod bearer;
 mod downloads;
+mod entrance;
 mod files;
 mod health;
 mod linger;

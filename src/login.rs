@@ -228,6 +228,11 @@ impl Login {
         self.0.caller(token, Timestamp::now())
     }
 
+    /// When an access token expires that is one of ours.
+    pub fn expiry(&self, token: &str) -> Option<Timestamp> {
+        self.0.expiry(token)
+    }
+
     /// Does what touches files where waiting for them holds up nobody. It goes on if the client goes away.
     async fn apart<T: Send + 'static>(
         &self,

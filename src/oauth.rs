@@ -21,6 +21,7 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+mod known;
 mod present;
 mod refusal;
 mod rules;
@@ -41,14 +42,14 @@ use self::introspection::Introspection;
 use self::issuer::{Issuer, Source};
 use self::jwt::Jwt;
 use self::keys::Keys;
+pub use self::known::Known;
 use self::present::Present;
 pub use self::refusal::{Flaw, Refusal};
 use self::refusal::{MAX_TOKEN_BYTES, shown};
 use self::rules::Rules;
-use self::seen::{Known, Seen};
+use self::seen::Seen;
 use crate::config::OauthConfig;
 use crate::principal::Principal;
-use crate::scope::Rights;
 
 /// Why callers cannot be known as the settings say.
 #[derive(Debug, Error)]
@@ -133,13 +134,12 @@ impl Oauth {
         self.0.cloudflare.is_some()
     }
 
-    /// Whose access token it is, which came from this network, and what it lets them do.
+    /// Whose access token it is, which came from this network.
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub async fn caller(&self, token: &str, from: IpAddr) -> Result<(Principal, Rights), Refusal> {
-        let known = self.0.known(token, from).await?;
-        Ok((known.caller, known.rights))
+    pub async fn caller(&self, token: &str, from: IpAddr) -> Result<Known, Refusal> {
+        self.0.known(token, from).await
     }
 
     /// Whether somebody had an access token, and the last one has expired long ago.
@@ -151,12 +151,9 @@ impl Oauth {
     ///
     /// # Errors
     /// Why it counts for nothing.
-    pub async fn asserted(&self, assertion: &str) -> Result<(Principal, Rights), Refusal> {
+    pub async fn asserted(&self, assertion: &str) -> Result<Known, Refusal> {
         match &self.0.cloudflare {
-            Some(cloudflare) => {
-                let known = cloudflare.caller(assertion, &self.0.present).await?;
-                Ok((known.caller, known.rights))
-            }
+            Some(cloudflare) => cloudflare.caller(assertion, &self.0.present).await,
             None => Err(Refusal::Assertion(Flaw::Opaque)),
         }
     }
@@ -177,11 +174,8 @@ impl Shared {
         };
         claims.check_purpose()?;
         let subject = claims.subject()?;
-        let known = Known {
-            caller: self.rules.caller(&issuer.name, subject, &claims)?,
-            rights: self.rules.rights(&claims),
-            expires: claims.expires(),
-        };
+        let caller = self.rules.caller(&issuer.name, subject, &claims)?;
+        let known = Known::new(caller, self.rules.rights(&claims), subject, &claims);
         self.present.note(&known);
         self.seen.keep(token, known.clone());
         Ok(known)

@@ -192,6 +192,11 @@ impl Rights {
         Self { scopes, obtainable }
     }
 
+    /// What may be done.
+    pub const fn scopes(self) -> Scopes {
+        self.scopes
+    }
+
     /// Checks that something is among them.
     ///
     /// # Errors

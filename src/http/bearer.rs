@@ -13,6 +13,7 @@ use tracing::info;
 use super::HttpState;
 use super::access::{is_from_a_named_page, note_denied};
 use super::addresses::TOKEN_MCP;
+use super::entrance::{Entrance, Way};
 use super::metadata::{self, Challenge};
 use super::rate::network;
 use super::rest::ApiError;
@@ -20,8 +21,8 @@ use crate::access::Denied;
 use crate::api::code::Code;
 use crate::login::{Login, Refused};
 use crate::oauth::{Flaw, Refusal};
-use crate::principal::{Principal, Tenant};
-use crate::scope::{Forbidden, Rights};
+use crate::principal::Tenant;
+use crate::scope::Forbidden;
 
 /// Where Cloudflare's tunnel says who calls.
 const ASSERTION: HeaderName = HeaderName::from_static("cf-access-jwt-assertion");
@@ -67,16 +68,16 @@ pub(super) async fn require_token(
     let is_named = is_from_a_named_page(&state, &request);
     let from = network(request.extensions());
     match caller(&state, request.headers(), from, is_named).await {
-        Ok((principal, rights)) => {
-            state.0.audit.let_in(&principal);
-            request.extensions_mut().insert(principal);
+        Ok(mut entrance) => {
+            state.0.audit.let_in(&entrance.caller);
             let path = request.uri().path().to_owned();
-            let rights = match &*path {
-                // Whose clients are not to log in.
-                TOKEN_MCP => rights.without_login(),
-                _ => rights,
-            };
-            request.extensions_mut().insert(rights);
+            if path == TOKEN_MCP {
+                // Its clients are not to log in.
+                entrance.rights = entrance.rights.without_login();
+            }
+            request.extensions_mut().insert(entrance.caller.clone());
+            request.extensions_mut().insert(entrance.rights);
+            request.extensions_mut().insert(entrance);
             let mut response = next.run(request).await;
             let forbidden = response.extensions().get::<Forbidden>().copied();
             if let Some(forbidden) = forbidden.filter(|forbidden| forbidden.by_login) {
@@ -101,7 +102,7 @@ async fn caller(
     headers: &HeaderMap,
     from: IpAddr,
     is_named: bool,
-) -> Result<(Principal, Rights), Unknown> {
+) -> Result<Entrance, Unknown> {
     let oauth = state.0.oauth.as_ref();
     if let Some(oauth) = oauth.filter(|oauth| oauth.takes_assertions())
         && let Some(assertion) = headers.get(ASSERTION)
@@ -111,17 +112,21 @@ async fn caller(
         }
         let unreadable = |_| Unknown::Refused(Refusal::Assertion(Flaw::Opaque));
         let assertion = assertion.to_str().map_err(unreadable)?;
-        return oauth.asserted(assertion).await.map_err(Unknown::Refused);
+        let known = oauth.asserted(assertion).await.map_err(Unknown::Refused)?;
+        return Ok(Entrance::known(Way::Cloudflare, known));
     }
     let given = bearer(headers).unwrap_or_default();
     if let Some(login) = state.0.login.as_ref().filter(|_| Login::has_form(given)) {
-        return login.caller(given).map_err(Unknown::LoggedOut);
+        let caller = login.caller(given).map_err(Unknown::LoggedOut)?;
+        return Ok(Entrance::by_login(caller, login.expiry(given)));
     }
     match (state.0.access.let_in(given), oauth) {
-        (Ok(holder), _) => Ok((holder.caller, Rights::of_token(holder.scopes))),
+        (Ok(holder), _) => Ok(Entrance::by_token(holder)),
         (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
         (Err(Denied::Unknown), Some(oauth)) if oauth.has_issuers() => {
-            oauth.caller(given, from).await.map_err(Unknown::Refused)
+            let known = oauth.caller(given, from).await;
+            let known = known.map_err(Unknown::Refused)?;
+            Ok(Entrance::known(Way::Issuer, known))
         }
         (Err(denied), _) => Err(Unknown::Token(denied)),
     }

@@ -12,6 +12,7 @@ mod events;
 mod execute;
 mod extract;
 mod health;
+mod me;
 mod one_shot;
 mod sessions;
 mod variables;
@@ -74,9 +75,10 @@ impl Modify for Token {
 }
 
 /// The routes that ask for the token, with what the document says about them: each in the group of the scope that it
-/// needs.
+/// needs. Whoever has a token may know what it is good for.
 fn guarded() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(me::show))
         .merge(in_scope(Scope::Run, runs()))
         .merge(in_scope(Scope::Files, files()))
         .merge(in_scope(Scope::Install, installs()))

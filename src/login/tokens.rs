@@ -167,6 +167,11 @@ impl Shared {
             .or_else(|| access().map(|token| token.grant))
     }
 
+    pub(super) fn expiry(&self, token: &str) -> Option<Timestamp> {
+        let token: AccessToken = self.access_tokens.open(token)?;
+        Timestamp::from_second(token.expires).ok()
+    }
+
     pub(super) fn caller(
         &self,
         token: &str,

@@ -10,10 +10,11 @@ use super::claims::Claims;
 use super::client::Client;
 use super::issuer::{Issuer, Source};
 use super::jwt::Jwt;
+use super::known::Known;
 use super::present::Present;
 use super::refusal::{Flaw, MAX_TOKEN_BYTES, Refusal, shown};
 use super::rules::Rules;
-use super::seen::{Known, Seen};
+use super::seen::Seen;
 use crate::config::{CloudflareConfig, OauthTenant};
 use crate::scope::{Rights, Scopes};
 
@@ -59,7 +60,7 @@ impl Cloudflare {
     ) -> Result<Known, Refusal> {
         match self.known(assertion, present).await {
             Err(Refusal::Invalid(flaw)) => Err(Refusal::Assertion(flaw)),
-            caller => caller,
+            known => known,
         }
     }
 
@@ -83,12 +84,9 @@ impl Cloudflare {
         let claims = jwt.verified(&key)?;
         self.audiences.check(&claims)?;
         let subject = subject(&claims)?;
-        let known = Known {
-            caller: self.rules.caller(&self.issuer.name, &subject, &claims)?,
-            // What may be done is not up to the policies there.
-            rights: Rights::ALL,
-            expires: claims.expires(),
-        };
+        let caller = self.rules.caller(&self.issuer.name, &subject, &claims)?;
+        // What may be done is not up to the policies there.
+        let known = Known::new(caller, Rights::ALL, &subject, &claims);
         present.note(&known);
         self.seen.keep(assertion, known.clone());
         Ok(known)

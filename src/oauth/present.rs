@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hashlink::LruCache;
 use parking_lot::Mutex;
 
-use super::seen::Known;
+use super::known::Known;
 use crate::principal::Principal;
 
 /// How long callers are there after their last token: as long as a run may take by default, and more.
@@ -69,6 +69,7 @@ mod tests {
             present.note(&Known {
                 caller: caller.clone(),
                 rights: Rights::ALL,
+                name: "Anna".to_owned(),
                 expires,
             });
         };

@@ -8,9 +8,8 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::known::Known;
 use super::refusal::Refusal;
-use crate::principal::Principal;
-use crate::scope::Rights;
 
 /// Tokens that are remembered.
 const MOST: usize = 10_000;
@@ -18,14 +17,6 @@ const MOST: usize = 10_000;
 const KNOWN: Duration = Duration::from_mins(1);
 /// How long a token is remembered that its issuer does not know.
 const UNKNOWN: Duration = Duration::from_secs(10);
-
-/// Who has a token, what it lets them do, and when it expires, in seconds since 1970.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) caller: Principal,
-    pub(super) rights: Rights,
-    pub(super) expires: Option<u64>,
-}
 
 /// The latest tokens by their hashes, each with what became of it, and how long that counts.
 type Latest<T> = Mutex<LruCache<[u8; 32], (T, Instant)>>;

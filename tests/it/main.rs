@@ -64,6 +64,7 @@ mod logs;
 mod mcp;
 mod mcp_client;
 mod mcp_transports;
+mod me;
 mod meanings;
 mod metrics;
 mod mistakes;

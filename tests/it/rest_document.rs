@@ -29,6 +29,7 @@ async fn the_document_is_valid_and_has_every_route() {
     GET /api/v1/conversations/{id}/files list_files
     GET /api/v1/conversations/{id}/files/{name} download_file
     GET /api/v1/health health
+    GET /api/v1/me me
     GET /api/v1/sessions list_sessions
     GET /api/v1/sessions/{session_id} show_session
     PATCH /api/v1/conversations/{id}/files/{name} rename_file
