@@ -182,7 +182,7 @@ pub fn router(state: HttpState) -> Router {
         .merge(for_operators)
         .merge(admin::routes(&state))
         .merge(public)
-        .merge(page::routes())
+        .merge(page::routes(&state))
         .fallback(addresses::no_such_route)
         .method_not_allowed_fallback(addresses::method_not_allowed)
         .layer(DefaultBodyLimit::disable())

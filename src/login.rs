@@ -31,7 +31,7 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::task::spawn_blocking;
 
-pub use self::client::{Client, Registration};
+pub use self::client::{Client, PAGE, Registration};
 use self::client::{Clients, fingerprint};
 use self::codes::{Approval, Codes};
 use self::document::Documents;
@@ -139,6 +139,9 @@ impl Login {
     /// # Errors
     /// There is none.
     pub async fn client(&self, id: &str) -> Result<Client, LoginError> {
+        if id == PAGE {
+            return Ok(Client::page(&self.0.issuer));
+        }
         if document::is_address(id) {
             return self.0.documents.client(id).await;
         }
@@ -147,7 +150,7 @@ impl Login {
 
     /// Whether there may be such a client. Grants have its fingerprint, so its document is not needed again.
     fn check_client(&self, id: &str) -> Result<(), LoginError> {
-        if document::is_address(id) {
+        if id == PAGE || document::is_address(id) {
             return Ok(());
         }
         self.0.clients.find(id).map(drop)
@@ -228,7 +231,7 @@ impl Login {
         self.0.caller(token, Timestamp::now())
     }
 
-    /// When an access token expires that is one of ours.
+    /// When an access token of ours expires.
     pub fn expiry(&self, token: &str) -> Option<Timestamp> {
         self.0.expiry(token)
     }

@@ -9,10 +9,11 @@ use url::{Host, Url};
 use super::reader::Reader;
 
 /// Settings that mean nothing without an issuer.
-const OF_AN_ISSUER: [&str; 5] = [
+const OF_AN_ISSUER: [&str; 6] = [
     "OAUTH_AUDIENCE",
     "OAUTH_REQUIRED_SCOPE",
     "OAUTH_ALLOW",
+    "OAUTH_PAGE_CLIENT",
     "OAUTH_INTROSPECTION_CLIENT",
     "OAUTH_JWKS_FILE",
 ];
@@ -55,6 +56,8 @@ pub struct OauthConfig {
     pub tenant: OauthTenant,
     /// Who may enter; empty means everybody with a token (`OAUTH_ALLOW`).
     pub allow: Vec<Allowed>,
+    /// As whom the server's page logs people in at the issuer, if it does not register itself (`OAUTH_PAGE_CLIENT`).
+    pub page_client: Option<String>,
     /// As whom the issuer is asked about opaque tokens (`OAUTH_INTROSPECTION_CLIENT`, `OAUTH_INTROSPECTION_SECRET`).
     pub introspection: Option<IntrospectionClient>,
     /// File with the issuer's keys, which are not fetched then (`OAUTH_JWKS_FILE`).
@@ -123,6 +126,7 @@ impl OauthConfig {
         }
         Self {
             builtin: builtin(reader, public),
+            page_client: page_client(reader, issuers.len()),
             introspection: introspection(reader, issuers.len()),
             issuers,
             audiences: reader.list(
@@ -199,6 +203,10 @@ impl OauthConfig {
             ),
             ("OAUTH_TENANT", self.tenant.to_string()),
             ("OAUTH_ALLOW", allow.join(",")),
+            (
+                "OAUTH_PAGE_CLIENT",
+                self.page_client.clone().unwrap_or_default(),
+            ),
             (
                 "OAUTH_INTROSPECTION_CLIENT",
                 client.map_or_else(String::new, |client| client.id.clone()),
@@ -333,6 +341,22 @@ fn check_several(reader: &mut Reader<'_>, allow: &[Allowed]) {
              of another";
         reader.reject("OAUTH_ALLOW", expected);
     }
+}
+
+/// The id of a client (RFC 6749, appendix A.1).
+fn page_client(reader: &mut Reader<'_>, issuers: usize) -> Option<String> {
+    let name = "OAUTH_PAGE_CLIENT";
+    reader.text(name)?;
+    if issuers > 1 {
+        let expected = "left out where OAUTH_ISSUER has several: it is the id of a client of one";
+        reader.reject(name, expected);
+    }
+    let expected = "the id of a client, of printable ASCII characters";
+    let is_sign = |byte: u8| matches!(byte, b' '..=b'~');
+    let id = reader.parse(name, expected, String::new(), |value| {
+        value.bytes().all(is_sign).then(|| value.to_owned())
+    });
+    Some(id)
 }
 
 fn introspection(reader: &mut Reader<'_>, issuers: usize) -> Option<IntrospectionClient> {

@@ -49,7 +49,7 @@ impl Asset {
     }
 
     /// The answer to a request for it, with the policy that browsers hold its page to.
-    pub(super) fn answer(&self, policy: &'static str, request: &HeaderMap) -> Response {
+    pub(super) fn answer(&self, policy: &str, request: &HeaderMap) -> Response {
         let headers = [
             (CONTENT_SECURITY_POLICY, policy),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),

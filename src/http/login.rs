@@ -18,6 +18,7 @@ use tracing::info;
 
 use self::error::OauthFailure;
 use self::fields::Fields;
+pub(super) use self::page::escaped;
 use super::{HttpState, rate};
 use crate::audit::{Event, Subject};
 use crate::body::BodyError;

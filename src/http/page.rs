@@ -12,17 +12,47 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get};
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use super::HttpState;
 use super::addresses;
 use super::asset::Asset;
+use super::login::escaped;
+use crate::login::PAGE;
 
-/// Allows scripts, styles, pictures, requests and frames of this origin, and nothing else; frames cannot go elsewhere
-/// either. No text can become markup: the page
+/// Allows scripts, styles, pictures, requests and frames of this origin, and nothing else but requests to `issuers`, at
+/// which the page logs people in; frames cannot go elsewhere either. No text can become markup: the page
 /// has no trusted types, so a browser refuses every such assignment.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'; trusted-types 'none'";
+fn policy(issuers: &[String]) -> String {
+    let origins = issuers.iter().filter_map(|issuer| Url::parse(issuer).ok());
+    let origins: String = origins
+        .map(|issuer| format!(" {}", issuer.origin().ascii_serialization()))
+        .collect();
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'{origins}; \
+         frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+}
+
+/// What the page is to know of this server before it asks for a token: as which client it can log people in, none if it
+/// has to register itself; and that Cloudflare Access lets people in.
+fn ways_in(state: &HttpState) -> String {
+    let oauth = &state.0.oauth_config;
+    let client = match &state.0.login {
+        Some(_) => Some(PAGE),
+        None if oauth.issuers.is_empty() => None,
+        None => Some(oauth.page_client.as_deref().unwrap_or_default()),
+    };
+    let meta = |name: &str, content: &str| {
+        format!("<meta name=\"{name}\" content=\"{}\">\n", escaped(content))
+    };
+    let mut ways = client.map_or_else(String::new, |client| meta("login-client", client));
+    if oauth.cloudflare.is_some() {
+        ways += &meta("let-in-by", "cloudflare");
+    }
+    ways
+}
 
 /// A file of the page.
 struct File {
@@ -59,8 +89,10 @@ const FILES: &[File] = embedded!(
     "/app/file-actions.js"
     "/app/files.js"
     "/app/history.js"
+    "/app/issuer.js"
     "/app/languages.js"
     "/app/links.js"
+    "/app/login.js"
     "/app/main.js"
     "/app/notices.js"
     "/app/options.js"
@@ -80,6 +112,7 @@ const FILES: &[File] = embedded!(
     "/app/title.js"
     "/app/token.js"
     "/app/upload.js"
+    "/app/who.js"
     "/vendor/editor.js"
     "/vendor/editor.LICENSES.txt"
 );
@@ -89,37 +122,41 @@ const INDEX: &str = "/index.html";
 const ICON: &str = "/favicon.svg";
 
 /// Routes for the page, for its icon, which browsers also look for without it, and for all that it is made of.
-pub(super) fn routes() -> Router<HttpState> {
+pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     let folder = folder();
+    let policy: Arc<str> = policy(&state.0.oauth_config.issuers).into();
     let mut routes = Router::new();
     let mut parts = HashMap::new();
     for file in FILES {
         let media_type = media_type(file.path);
         let body = Bytes::from_static(file.body);
         if file.path == INDEX {
-            let page = Asset::new(media_type, referring_to(&folder, file.body).into());
-            routes = routes.route("/", answered_with(page));
+            let page = referring_to(&folder, file.body);
+            let page = page.replacen("</head>", &format!("{}</head>", ways_in(state)), 1);
+            let page = Asset::new(media_type, page.into());
+            routes = routes.route("/", answered_with(page, Arc::clone(&policy)));
             continue;
         }
         let part = Asset::for_good(media_type, body.clone());
         parts.insert(format!("/{folder}{}", file.path), part);
         if file.path == ICON {
-            routes = routes.route(ICON, answered_with(Asset::new(media_type, body)));
+            let icon = Asset::new(media_type, body);
+            routes = routes.route(ICON, answered_with(icon, Arc::clone(&policy)));
         }
     }
     let parts = Arc::new(parts);
     let part = async move |state: State<HttpState>, request: Request| match parts
         .get(request.uri().path())
     {
-        Some(part) => part.answer(POLICY, request.headers()),
+        Some(part) => part.answer(&policy, request.headers()),
         // Of another version of the server too: its page is to be loaded again.
         None => addresses::no_such_route(state, request).await,
     };
     routes.route("/assets/{*path}", get(part))
 }
 
-fn answered_with(asset: Arc<Asset>) -> MethodRouter<HttpState> {
-    get(async move |headers: HeaderMap| asset.answer(POLICY, &headers))
+fn answered_with(asset: Arc<Asset>, policy: Arc<str>) -> MethodRouter<HttpState> {
+    get(async move |headers: HeaderMap| asset.answer(&policy, &headers))
 }
 
 /// Where all that pages are made of is, from the root of the server.

@@ -12,6 +12,9 @@ const MAX_URIS: usize = 10;
 const MAX_URI_BYTES: usize = 2048;
 /// Characters of a name that are shown.
 const MAX_NAME: usize = 60;
+/// The id of the server's own page. Nobody registers it, and those who register get longer ones.
+pub const PAGE: &str = "page";
+const PAGE_NAME: &str = "The page of this server";
 /// The name of a client that gives none.
 const NAMELESS: &str = "A client without a name";
 
@@ -31,6 +34,7 @@ pub struct Client {
     id: String,
     name: String,
     redirect_uris: Vec<RedirectUri>,
+    is_page: bool,
 }
 
 /// What the id of a client says.
@@ -69,7 +73,20 @@ impl Client {
             id,
             name,
             redirect_uris,
+            is_page: false,
         })
+    }
+
+    /// The page of the server of this name, which is known without being registered: so no other client can have its
+    /// address.
+    pub(super) fn page(issuer: &str) -> Self {
+        let redirect_uri = RedirectUri::of_page(format!("{issuer}/"));
+        Self {
+            id: PAGE.to_owned(),
+            name: PAGE_NAME.to_owned(),
+            redirect_uris: redirect_uri.into_iter().collect(),
+            is_page: true,
+        }
     }
 
     /// Its id.
@@ -82,13 +99,22 @@ impl Client {
         &self.name
     }
 
+    /// Whether it is the server's own page.
+    pub fn is_page(&self) -> bool {
+        self.is_page
+    }
+
     /// Where it may get codes.
     pub fn redirect_uris(&self) -> impl Iterator<Item = &str> {
         self.redirect_uris.iter().map(RedirectUri::as_str)
     }
 
-    /// The address that it asks for, if it is one of its own.
+    /// The address that it asks for, if it is one of its own. Behind another port of this machine is not our page.
     pub(super) fn redirect(&self, asked: &str) -> Option<RedirectUri> {
+        if self.is_page {
+            let mut own = self.redirect_uris.iter();
+            return own.find(|own| own.as_str() == asked).cloned();
+        }
         let uri = RedirectUri::parse(asked)?;
         let is_own = self.redirect_uris.iter().any(|own| uri.fits(own));
         is_own.then_some(uri)

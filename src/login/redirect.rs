@@ -43,6 +43,12 @@ impl RedirectUri {
         })
     }
 
+    /// The address of the server's own page.
+    pub(super) fn of_page(address: String) -> Option<Self> {
+        let url = Url::parse(&address).ok()?;
+        Some(Self { text: address, url })
+    }
+
     /// The address as it was written.
     pub fn as_str(&self) -> &str {
         &self.text

@@ -9,6 +9,9 @@ const OUTPUT = "mcp-code-sandbox/output";
 /** Where a run is named that is to go on without its call; see src/mcp/tools/run_code.rs. */
 const RUN = "mcp-code-sandbox/run";
 
+/** What a request is sent with for a token. Without one, something before the server says who calls. */
+export const authorization = (token) => token ? { Authorization: `Bearer ${token}` } : {};
+
 /** The token is missing or wrong. */
 export class Unauthorized extends Error {}
 
@@ -59,7 +62,7 @@ export async function callTool(token, name, args, { onOutput, offset = 0, runId,
     response = await fetch(endpoint(), {
       method: "POST",
       headers: {
-        Authorization: `Bearer ${token}`,
+        ...authorization(token),
         "Content-Type": "application/json",
         Accept: onOutput ? "application/json, text/event-stream" : "application/json",
       },
@@ -100,15 +103,11 @@ const lost = (error, message) => error.name === "AbortError" ? error : new Unrea
 
 /** The message in the body of an answer that is no event stream. */
 export function body(status, content, retryAfter) {
-  if (status === 401) throw new Unauthorized("The token is missing or wrong.");
-  // Proxies say it in words of their own.
+  // Proxies say these in words of their own.
+  if (status === 401) throw new Unauthorized(object(content)?.error?.message ?? "The token is missing or wrong.");
   if (status === 429) throw new TooMany(Number(retryAfter) || 0);
-  let message = null;
-  try {
-    message = JSON.parse(content);
-  } catch {
-    // Then it is none of the server's own.
-  }
+  // Without one, it is none of the server's own.
+  const message = object(content);
   const failure = message?.error;
   if (typeof failure?.code === "string") throw new Refused(failure.code, failure.message);
   if (isOfProxy(status)) throw new Unreachable(`The server does not answer (${status}).`);

@@ -20,6 +20,7 @@ import { keepHere, keptHere, tab } from "./store.js";
 import { isMac, wordFor } from "./text.js";
 import { connectToken, withToken } from "./token.js";
 import { connectUpload, setMostBytes } from "./upload.js";
+import { connectWho, showWho } from "./who.js";
 
 /** Milliseconds that a run has to begin before what is shown is said to be of another one. */
 const PATIENCE = 1000;
@@ -166,6 +167,7 @@ async function begin() {
   clearNotices();
   try {
     const { runners, limits, unavailable } = await withToken((token) => callTool(token, "list_runners", {}));
+    showWho();
     setLimits(limits);
     setMostBytes(limits.uploadBytes);
     setRunners(runners);
@@ -236,6 +238,7 @@ connectConversation(() => {
 connectConversations();
 connectResult();
 connectToken(begin, editor.focus);
+connectWho(begin);
 connectUpload();
 connectFiles();
 connectPackages();

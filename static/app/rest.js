@@ -1,6 +1,6 @@
-// What only the REST interface has: single files of a conversation as they are, and all of them in one archive.
+// What only the REST interface has: who one is, single files of a conversation as they are, and all of them in one archive.
 
-import { body, failed, Unreachable } from "./api.js";
+import { authorization, body, failed, Unreachable } from "./api.js";
 
 /** Whether an id can be one part of a path: browsers resolve dots and proxies split at slashes, encoded or not. */
 export const isPartOfPath = (id) => !/^\.\.?$|\//.test(id);
@@ -16,7 +16,7 @@ function address(conversationId, ...rest) {
 export const addressOfFile = (conversationId, name) => address(conversationId, name);
 
 async function ask(token, method, url, fields) {
-  const headers = { Authorization: `Bearer ${token}`, ...(fields && { "Content-Type": "application/json" }) };
+  const headers = { ...authorization(token), ...(fields && { "Content-Type": "application/json" }) };
   try {
     return await fetch(url, { method, headers, body: fields && JSON.stringify(fields), cache: "no-store" });
   } catch (error) {
@@ -31,6 +31,12 @@ async function assertDone(response) {
 
 function assertPartOfPath(id) {
   if (!isPartOfPath(id)) throw new Error("The server can do this only where the conversation's id has no slash and is more than dots.");
+}
+
+/** Whom the server takes the holder of a token for. */
+export async function me(token) {
+  const response = await ask(token, "GET", new URL("api/v1/me", document.baseURI));
+  return body(response.status, await response.text(), response.headers.get("Retry-After"));
 }
 
 /** Deletes one file. */

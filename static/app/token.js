@@ -1,20 +1,29 @@
-// The token: asked for once, kept for this tab or, for whoever chooses that, in this browser, and asked for again when
+// What calls are made with: the access token of a login, or a token that is asked for once and kept for this tab or, for
+// whoever chooses that, in this browser; or nothing, where Cloudflare Access says who calls. It is asked for again when
 // the server does not take it.
 
-import { Unauthorized } from "./api.js";
-import { byId, openDialog } from "./dom.js";
+import { Unauthorized, Unreachable } from "./api.js";
+import { byId, make, openDialog } from "./dom.js";
+import { NoLogin, hostOf } from "./issuer.js";
+import { accessToken, begin, canLogIn, finish, forget, isLoggedIn, mayBeLetIn, places, renew } from "./login.js";
+import { me } from "./rest.js";
 import { browser, tab } from "./store.js";
+import { visible } from "./text.js";
 
 const dialog = byId("token-dialog");
 const input = byId("token");
 const error = byId("token-error");
+const loginError = byId("login-error");
+const loginButton = byId("log-in");
 const closeButton = byId("close-token");
 const keepToken = byId("keep-token");
 
 let waiting = null;
+/** Whether calls are taken without a token. */
+let isLetIn = false;
 
 /** The token of this tab or of this browser, or nothing. */
-export const token = () => tab.kept("token") || browser.kept("token", "");
+const token = () => tab.kept("token") || browser.kept("token", "");
 
 /** Keeps a token where the person wants it, and nowhere else. */
 function keep(given, inBrowser) {
@@ -22,12 +31,15 @@ function keep(given, inBrowser) {
   if (inBrowser || browser.kept("token")) browser.keep("token", inBrowser ? given : null);
 }
 
-/** Whether calls can be made without asking for a token first. */
-export const hasToken = () => token() !== "" && !dialog.open;
+const isKnown = () => isLetIn || isLoggedIn() || token() !== "";
 
-/** Asks for a token. Resolves when one was given. */
-export function askForToken(complaint = "") {
+/** Whether calls can be made without asking for a token first. */
+export const hasToken = () => isKnown() && !dialog.open;
+
+/** Asks for a token or a login. Resolves when a token was given: a login begins the page anew. */
+export function askForToken(complaint = "", loginComplaint = "") {
   error.textContent = complaint;
+  loginError.textContent = visible(loginComplaint);
   input.value = "";
   input.setAttribute("aria-invalid", String(Boolean(complaint)));
   open();
@@ -37,26 +49,93 @@ export function askForToken(complaint = "") {
 
 function open() {
   // Without a token nothing else works.
-  closeButton.hidden = !token();
+  closeButton.hidden = !isKnown();
   if (!dialog.open) keepToken.checked = Boolean(browser.kept("token"));
   openDialog(dialog);
-  input.focus();
+  (canLogIn() && !error.textContent ? loginButton : input).focus();
 }
 
-/** Does something that needs the token, and asks for another one as long as it is not taken. */
+/** How the page was entered: what there is to say against a login from which the browser came back. */
+const entered = enter();
+
+async function enter() {
+  try {
+    await finish();
+  } catch (failure) {
+    if (!(failure instanceof NoLogin)) throw failure;
+    return failure.message;
+  }
+  if (mayBeLetIn() && !isLoggedIn()) {
+    isLetIn = await me("").then(() => true, (failure) => {
+      // Why nothing is answered is said by whatever is called next.
+      if (failure instanceof Unauthorized || failure instanceof Unreachable) return false;
+      throw failure;
+    });
+  }
+  return "";
+}
+
+/** What a call is made with; null as long as there is nothing. */
+async function credential() {
+  if (isLoggedIn()) return await accessToken();
+  return token() || (isLetIn ? "" : null);
+}
+
+/** Does something that needs a token, and asks for another one as long as it is not taken. */
 export async function withToken(act) {
-  if (!token()) await askForToken();
+  let complaints = ["", await entered];
+  let refused = null;
   for (;;) {
-    const given = token();
+    const wasLoggedIn = isLoggedIn();
+    const given = await credential();
+    if (given === null) {
+      if (wasLoggedIn) complaints = ["", "Your login is over: log in again."];
+      await askForToken(...complaints);
+      continue;
+    }
     try {
       return await act(given);
     } catch (failure) {
       if (!(failure instanceof Unauthorized)) throw failure;
-      // Another one may have been given meanwhile.
-      if (token() === given) keep(null, false);
-      if (!token()) await askForToken("The server does not accept this token.");
+      complaints = await notTaken(given, failure, refused);
+      refused = given;
     }
   }
+}
+
+/** Drops what the server does not take. Gives what there is to say about it, of tokens and of logins. */
+async function notTaken(given, failure, before) {
+  if (isLoggedIn()) {
+    // One that was just renewed will not be taken another time either.
+    const isHopeless = before !== null;
+    if (isHopeless) forget();
+    else await renew(given).catch((error) => { if (isLoggedIn()) throw error; });
+    return ["", `The server does not take this login: ${failure.message}`];
+  }
+  isLetIn = false;
+  // Another one may have been given meanwhile.
+  if (token() === given) keep(null, false);
+  return ["The server does not accept this token.", ""];
+}
+
+/** Goes to log in, or asks where. */
+async function logIn(issuer) {
+  loginError.textContent = "";
+  try {
+    const known = issuer ? [issuer] : await places();
+    if (known.length === 1) await begin(known[0]);
+    else choose(known);
+  } catch (failure) {
+    if (!(failure instanceof NoLogin)) throw failure;
+    loginError.textContent = visible(failure.message);
+  }
+}
+
+/** Has one button for each authorization server. */
+function choose(issuers) {
+  const buttons = issuers.map((issuer) => make("button", { type: "button", className: "button primary", onclick: () => logIn(issuer) }, `Log in at ${hostOf(issuer)}`));
+  byId("log-in-places").replaceChildren(...buttons);
+  buttons[0].focus();
 }
 
 /**
@@ -64,6 +143,9 @@ export async function withToken(act) {
  * was let in who had not been anywhere on the page yet.
  */
 export function connectToken(onChange, onIn) {
+  byId("login-part").hidden = !canLogIn();
+  if (canLogIn()) byId("token-title").textContent = "Log in";
+  loginButton.onclick = () => logIn();
   byId("open-token").onclick = () => {
     // One that can be closed again, since there may be a good token already.
     askForToken().then(onChange, () => {});
@@ -88,7 +170,7 @@ export function connectToken(onChange, onIn) {
   });
   dialog.addEventListener("close", () => {
     // Closed without a new one: the old one stays, if there is any. Browsers let Escape close every dialog.
-    if (token()) waiting = null;
+    if (isKnown()) waiting = null;
     else if (waiting) open();
   });
 }

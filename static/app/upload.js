@@ -74,7 +74,7 @@ function send(token, url, file, bar) {
       }
     };
     request.open("PUT", url);
-    request.setRequestHeader("Authorization", `Bearer ${token}`);
+    if (token) request.setRequestHeader("Authorization", `Bearer ${token}`);
     request.send(file);
   });
 }

@@ -3,6 +3,7 @@
 mod ends;
 mod grants;
 mod page;
+mod page_client;
 mod rates;
 mod registration;
 mod scopes;

@@ -22,6 +22,53 @@ async fn the_page_comes_with_its_rules() {
     }
 }
 
+/// The ways in that the page is told of, and the rule for what it may ask.
+async fn ways(settings: &[(&str, &str)]) -> String {
+    let app = TestApp::on_fake_with(settings).await;
+    let answer = app.get("/").await;
+    let page = answer.text();
+    let names = ["login-client", "let-in-by"];
+    let metas = page
+        .lines()
+        .filter(|line| names.iter().any(|name| line.contains(name)));
+    let policy = answer.header("content-security-policy");
+    let connect = policy
+        .split("; ")
+        .filter(|rule| rule.starts_with("connect-src"));
+    metas.chain(connect).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn it_knows_how_people_come_in_and_may_ask_issuers_alone() {
+    let none = ways(&[]).await;
+    assert_eq!(none, "connect-src 'self'");
+    let issuers = (
+        "OAUTH_ISSUER",
+        "https://a.example/realms/x,https://b.example:8443",
+    );
+    insta::assert_snapshot!(ways(&[issuers]).await, @r#"
+    <meta name="login-client" content="">
+    connect-src 'self' https://a.example https://b.example:8443
+    "#);
+    let page = [
+        ("OAUTH_ISSUER", "https://a.example/realms/x"),
+        ("OAUTH_PAGE_CLIENT", "a \"page\""),
+    ];
+    insta::assert_snapshot!(ways(&page).await, @r#"
+    <meta name="login-client" content="a &#34;page&#34;">
+    connect-src 'self' https://a.example
+    "#);
+    insta::assert_snapshot!(ways(&[("OAUTH_BUILTIN", "1")]).await, @r#"
+    <meta name="login-client" content="page">
+    connect-src 'self'
+    "#);
+    let cloudflare = [("CF_ACCESS_TEAM", "myteam"), ("CF_ACCESS_AUD", "tag")];
+    insta::assert_snapshot!(ways(&cloudflare).await, @r#"
+    <meta name="let-in-by" content="cloudflare">
+    connect-src 'self'
+    "#);
+}
+
 #[tokio::test]
 async fn its_files_have_their_types() {
     let app = TestApp::on_fake().await;

@@ -59,6 +59,11 @@ pub(super) const HTTP: &[Variable] = &[
         "comma-separated callers that may enter: a `sub`, `email:anna@example.org` if the issuer has verified it, or `group:team` of the claim `groups`; default: all to whom the issuer gives a token",
     ),
     variable(
+        "OAUTH_PAGE_CLIENT",
+        "",
+        "id of the page of this server as a client of that issuer; default: it registers itself there; see docs/page.md",
+    ),
+    variable(
         "OAUTH_INTROSPECTION_CLIENT",
         "",
         "id of the client as which the issuer is asked about tokens that are no JWT; default: such tokens are refused",

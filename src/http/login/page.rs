@@ -170,7 +170,9 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
             "This token is not known here, or has expired.".to_owned(),
         ),
     };
-    let place = if asked.redirect.is_local() {
+    let place = if asked.client.is_page() {
+        "where you came from"
+    } else if asked.redirect.is_local() {
         "a program on your own computer"
     } else {
         "an application on the internet"
@@ -241,7 +243,7 @@ fn filled(page: &str, texts: &[(&str, &str)]) -> String {
 }
 
 /// A text without what means something in markup, or is a place for another one.
-fn escaped(text: &str) -> String {
+pub(in crate::http) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for sign in text.chars() {
         if "&<>\"'{}".contains(sign) {

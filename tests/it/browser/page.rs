@@ -55,6 +55,14 @@ impl Page {
         Self::behind(&format!("http://{addr}/"), addr, settings).await
     }
 
+    /// The same where the page is at the public address, so that people can log in on it.
+    pub(super) async fn at_public_address(settings: &[(&str, &str)]) -> Self {
+        let addr = free_address().await;
+        let base = format!("http://{addr}");
+        let own = [("PUBLIC_BASE_URL", &*base)];
+        Self::behind(&format!("{base}/"), addr, &[settings, &own].concat()).await
+    }
+
     /// The page of a server at `addr` that browsers know by another address.
     pub(super) async fn behind(home: &str, addr: SocketAddr, settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -81,7 +89,9 @@ impl Page {
         let _ = self.driver.set_page_load_timeout(limit).await;
         let there = async || {
             let _ = self.driver.goto(url).await;
-            let script = "return document.querySelector('#token-dialog')?.open";
+            // Somebody may be let in at once.
+            let script = "return document.querySelector('#token-dialog')?.open
+                || document.querySelector('#run')?.disabled === false";
             (self.js(script, Vec::new()).await == true).then_some(())
         };
         within(SOON, "the page is loaded", there).await;
@@ -205,6 +215,7 @@ impl Page {
             const answer = {answer};
             window.calls = [];
             window.fetch = async (address, options) => {{
+              if (!options?.body) return real(address, options);
               const {{ id, params: {{ name, arguments: given }} }} = JSON.parse(options.body);
               calls.push([name, given]);
               return await answer(name, given, id) ?? real(address, options);
@@ -265,6 +276,33 @@ impl Page {
         let field = self.find("#token").await;
         field.send_keys(token).await.unwrap();
         field.send_keys(Key::Enter).await.unwrap();
+    }
+
+    /// Waits until the browser has come to a page with this element, on whatever way.
+    pub(super) async fn arrives(&self, css: &str) {
+        let there = async || self.driver.find(By::Css(css)).await.ok();
+        within(SOON, css, there).await;
+    }
+
+    /// Types on the keyboard, wherever the focus is.
+    pub(super) async fn type_text(&self, text: &str) {
+        let keys = self.driver.action_chain().send_keys(text);
+        keys.perform().await.unwrap();
+    }
+
+    /// Goes on with the Tab key until something has the focus.
+    pub(super) async fn tab_to(&self, id: &str) {
+        for _ in 0..40 {
+            self.press(Key::Tab).await;
+            let focused = self.focused().await;
+            if focused == id {
+                return;
+            }
+            if focused == "editor" {
+                self.press(Key::Escape).await;
+            }
+        }
+        panic!("{id} is out of reach of the keyboard");
     }
 
     /// Presses a key, wherever the focus is.

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{CONNECTION, COOKIE, SET_COOKIE, TRANSFER_ENCODING};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use reqwest::Client;
@@ -29,9 +30,17 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     if path == "mcp" && !is_known {
         return StatusCode::FORBIDDEN.into_response();
     }
+    let mut response = pass_on(client, &format!("http://{server}/{path}"), parts, body).await;
+    let known = HeaderValue::from_static("known=yes; HttpOnly; SameSite=Strict");
+    response.headers_mut().insert(SET_COOKIE, known);
+    response
+}
+
+/// Asks a server for what a browser asks for.
+pub(super) async fn pass_on(client: Client, url: &str, parts: Parts, body: Body) -> Response {
     let body = to_bytes(body, 64 << 20).await.unwrap();
     let passed_on = client
-        .request(parts.method, format!("http://{server}/{path}"))
+        .request(parts.method, url)
         .headers(parts.headers)
         .body(body);
     let Ok(answer) = passed_on.send().await else {
@@ -44,8 +53,6 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     for own in [CONNECTION, TRANSFER_ENCODING] {
         response.headers_mut().remove(own);
     }
-    let known = HeaderValue::from_static("known=yes; HttpOnly; SameSite=Strict");
-    response.headers_mut().insert(SET_COOKIE, known);
     *response.body_mut() = Body::from_stream(answer.bytes_stream());
     response
 }

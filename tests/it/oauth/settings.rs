@@ -49,6 +49,7 @@ fn settings_that_cannot_work_are_refused() {
         ("OAUTH_ISSUER", "https://auth.example,https://other.example"),
         ("OAUTH_INTROSPECTION_CLIENT", "box"),
         ("OAUTH_INTROSPECTION_SECRET", "7f3a9c51"),
+        ("OAUTH_PAGE_CLIENT", "page"),
     ];
     let mixed = [
         ("OAUTH_ISSUER", "https://a.example,https://b.example"),
@@ -59,7 +60,10 @@ fn settings_that_cannot_work_are_refused() {
     OAUTH_JWKS_FILE=keys.json is not valid: it must be left out where OAUTH_ISSUER has several: each could sign for the others
     OAUTH_ALLOW=email:anna@example.org,8f3c is not valid: it must be of the form `email:` only where OAUTH_ISSUER has several: a `sub` or a group of one is not that of another
     ");
-    insta::assert_snapshot!(refused(&several), @"OAUTH_INTROSPECTION_CLIENT=box is not valid: it must be left out where OAUTH_ISSUER has several: an opaque token does not say whose it is");
+    insta::assert_snapshot!(refused(&several), @r"
+    OAUTH_PAGE_CLIENT=page is not valid: it must be left out where OAUTH_ISSUER has several: it is the id of a client of one
+    OAUTH_INTROSPECTION_CLIENT=box is not valid: it must be left out where OAUTH_ISSUER has several: an opaque token does not say whose it is
+    ");
 }
 
 #[test]

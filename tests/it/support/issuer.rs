@@ -1,5 +1,7 @@
 //! An authorization server on the loopback: its documents, keys that change, and tokens that it signs.
 
+mod login;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +27,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
+
+use self::login::Logins;
 
 /// A private key.
 pub(crate) enum TestKey {
@@ -133,6 +137,7 @@ pub(crate) struct Answers {
     pub(crate) asked_known: usize,
     /// What came with the last question about one.
     pub(crate) asked: Option<(String, Value)>,
+    pub(crate) logins: Logins,
 }
 
 /// The stub.
@@ -161,6 +166,8 @@ impl TestIssuer {
             .route("/keys", get(keys))
             .route("/cdn-cgi/access/certs", get(keys))
             .route("/introspect", post(introspect))
+            .merge(login::routes())
+            .layer(from_fn_with_state(stub.clone(), login::for_pages))
             .layer(from_fn_with_state(stub.clone(), up))
             .with_state(stub);
         let serve = async move { axum::serve(listener, routes).await.unwrap() };
@@ -200,10 +207,13 @@ async fn up(State((_, answers)): State<Stub>, request: Request, next: Next) -> R
     next.run(request).await
 }
 
-async fn metadata(State((url, _)): State<Stub>) -> Json<Value> {
-    Json(json!({
-        "issuer": url, "jwks_uri": format!("{url}/keys"), "introspection_endpoint": format!("{url}/introspect"),
-    }))
+async fn metadata(State(stub): State<Stub>) -> Json<Value> {
+    let url = &stub.0;
+    let mut metadata = login::metadata(&stub);
+    metadata["issuer"] = url.as_str().into();
+    metadata["jwks_uri"] = format!("{url}/keys").into();
+    metadata["introspection_endpoint"] = format!("{url}/introspect").into();
+    Json(metadata)
 }
 
 async fn keys(State((_, answers)): State<Stub>) -> Json<Value> {
