@@ -13,6 +13,7 @@ mod hostile;
 mod issuer;
 mod keyboard;
 mod leaving;
+mod letting_in;
 mod login;
 mod packages;
 mod page;
