@@ -4,6 +4,7 @@
 //! `unit` and `docker` leave them out.
 
 mod accessibility;
+mod admin;
 mod conversations;
 mod docs;
 mod fields;

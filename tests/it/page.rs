@@ -180,3 +180,41 @@ async fn a_head_has_the_headers_alone() {
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
     assert_eq!(answer.header("etag"), app.get("/").await.header("etag"));
 }
+
+#[tokio::test]
+async fn the_page_of_the_operator_is_there_with_its_token_alone() {
+    let app = TestApp::on_fake().await;
+    for path in ["/admin", "/admin/"] {
+        let answer = app.get(path).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert_eq!(answer.json()["error"]["code"], "no_such_route");
+    }
+    let settings = [
+        ("ADMIN_TOKEN", "4c1d5e7ab0934f6f8e21d0a7"),
+        ("OAUTH_ISSUER", "https://a.example"),
+    ];
+    let app = TestApp::on_fake_with(&settings).await;
+    let answer = app.get("/admin").await;
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    let policy = answer.header("content-security-policy");
+    assert!(policy.contains("connect-src 'self';"), "{policy}");
+    let page = answer.text();
+    assert!(!page.contains("login-client"), "{page}");
+    let parts = page.match_indices("=\"assets/");
+    let parts: Vec<_> = parts
+        .map(|(at, _)| page[at + 2..].split('"').next().unwrap())
+        .collect();
+    assert!(parts.len() > 4, "{parts:?}");
+    for part in parts {
+        assert_eq!(
+            app.get(&format!("/{part}")).await.status,
+            StatusCode::OK,
+            "{part}"
+        );
+    }
+    let answer = app.get("/admin/").await;
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (StatusCode::PERMANENT_REDIRECT, "../admin")
+    );
+}
