@@ -1,7 +1,7 @@
 // The login of this tab: begun here, ended at an authorization server, and kept alive by its refresh token. Tokens are
 // kept for the tab alone.
 //
-//   none ──▶ begun ──the browser comes back──▶ logged in ──▶ none: logged out, or nothing renews it
+//   none ──▶ begun ──the browser comes back──▶ logged in ──▶ none: logged out, held by another page, or nothing renews it
 //                                                 ▲  │
 //                                                 └──┘ renewed before it expires
 
@@ -10,6 +10,8 @@ import { tab } from "./store.js";
 
 /** A login is renewed when it has less than this left, in milliseconds: no call is to be late. */
 const EARLY = 60_000;
+/** How long the page that is left when this one is loaded again may take to let go of the login, in milliseconds. */
+const LETTING_GO = 2000;
 
 const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content;
 
@@ -50,10 +52,11 @@ export async function finish() {
   const answer = new URLSearchParams(location.search);
   if (!answer.has("state") || !answer.has("code") && !answer.has("error")) return;
   const begun = tab.kept("login-begun");
-  tab.keep("login-begun", null);
   // Codes are for nobody else to read, nor to be sent again.
   history.replaceState(null, "", pageAddress());
+  // What somebody else makes up ends no login that was begun.
   if (begun?.state !== answer.get("state")) throw new NoLogin("The login was not begun in this tab, or is over: log in again.");
+  tab.keep("login-begun", null);
   const isOther = answer.has("iss") ? answer.get("iss") !== begun.issuer : begun.namesItself;
   if (isOther) throw new NoLogin("The answer is not of the authorization server that was asked: log in again.");
   if (answer.has("error")) {
@@ -62,7 +65,30 @@ export async function finish() {
   }
   const fields = { grant_type: "authorization_code", code: answer.get("code"), redirect_uri: pageAddress(), code_verifier: begun.verifier };
   const { verifier, state, namesItself, ...login } = begun;
-  keep(login, await tokens(login, fields));
+  keep({ ...login, id: secret() }, await tokens(login, fields));
+}
+
+/**
+ * Holds the login as long as this page is there. Where another page holds it, forgets it and throws that: browsers copy
+ * what a tab keeps when it is duplicated, and a refresh token that comes twice, of two pages, ends a login for both.
+ */
+export async function hold() {
+  const login = tab.kept("login");
+  if (!login) return;
+  const held = Promise.withResolvers();
+  const forever = new Promise(() => {});
+  const take = () => {
+    held.resolve();
+    return forever;
+  };
+  const options = { signal: AbortSignal.timeout(LETTING_GO) };
+  navigator.locks.request(`mcp-code-sandbox-login-${login.id}`, options, take).catch(held.reject);
+  try {
+    await held.promise;
+  } catch (error) {
+    forget();
+    throw new NoLogin("This login is another tab's: log in again.", { cause: error });
+  }
 }
 
 function keep(login, { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds }) {

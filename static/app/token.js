@@ -5,7 +5,7 @@
 import { Unauthorized, Unreachable } from "./api.js";
 import { byId, make, openDialog } from "./dom.js";
 import { NoLogin, hostOf } from "./issuer.js";
-import { accessToken, begin, canLogIn, finish, forget, isLoggedIn, mayBeLetIn, places, renew } from "./login.js";
+import { accessToken, begin, canLogIn, finish, forget, hold, isLoggedIn, mayBeLetIn, places, renew } from "./login.js";
 import { me } from "./rest.js";
 import { browser, tab } from "./store.js";
 import { visible } from "./text.js";
@@ -61,6 +61,7 @@ const entered = enter();
 async function enter() {
   try {
     await finish();
+    await hold();
   } catch (failure) {
     if (!(failure instanceof NoLogin)) throw failure;
     return failure.message;

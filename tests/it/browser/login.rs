@@ -110,6 +110,8 @@ async fn a_login_that_was_not_begun_here_or_cannot_go_on_is_none() {
         "document.getElementById('login-error').textContent.startsWith('The login was not begun')",
     )
     .await;
+    let script = "return sessionStorage.getItem('mcp-code-sandbox-login-begun') !== 'null'";
+    assert_eq!(page.js(script, Vec::new()).await, true, "it can be ended");
 
     page.click("#log-in").await;
     page.arrives("form[method=post] #token").await;
@@ -129,6 +131,32 @@ async fn a_login_that_was_not_begun_here_or_cannot_go_on_is_none() {
     page.give_token(TOKEN).await;
     page.until("!document.getElementById('run').disabled").await;
     page.until("!document.getElementById('open-token').hidden && document.getElementById('log-out').hidden")
+        .await;
+    page.close().await;
+}
+
+#[tokio::test]
+async fn a_login_is_of_one_tab_and_its_copy_in_another_is_none() {
+    let page = Page::at_public_address(&[("OAUTH_BUILTIN", "1")]).await;
+    log_in(&page).await;
+    let first = page.driver.window().await.unwrap();
+    // The new tab has a copy of what is kept for this one.
+    page.js("window.open(location.href)", Vec::new()).await;
+    let windows = page.driver.windows().await.unwrap();
+    let copy = windows.into_iter().find(|window| *window != first).unwrap();
+    page.driver.switch_to_window(copy).await.unwrap();
+    page.arrives("#token-dialog[open]").await;
+    page.until("document.getElementById('login-error').textContent === 'This login is another tab\\'s: log in again.'")
+        .await;
+    page.until(&format!("{KEPT} === null")).await;
+    page.driver.close_window().await.unwrap();
+
+    page.driver.switch_to_window(first).await.unwrap();
+    change(&page, "expires", json!(1)).await;
+    assert_eq!(page.run("shell", "echo mine").await.1, "mine\n");
+    page.reload().await;
+    page.arrives("#run:enabled").await;
+    page.until("document.getElementById('who').textContent === 'You are default'")
         .await;
     page.close().await;
 }
