@@ -49,6 +49,7 @@ struct LimitsRow {
     max_kernels: Option<usize>,
     rate_limit: Option<String>,
     storage_limit: Option<u64>,
+    workspace_quota: Option<u64>,
     languages: Option<Vec<String>>,
     network: bool,
 }
@@ -134,6 +135,7 @@ impl LimitsRow {
             max_kernels: limits.max_kernels,
             rate_limit: limits.rate.map(|rate| rate.to_string()),
             storage_limit: limits.storage,
+            workspace_quota: limits.quota,
             languages: languages.map(|names| names.iter().cloned().collect()),
             network: !limits.is_offline,
         }

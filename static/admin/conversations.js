@@ -62,7 +62,7 @@ export async function deleteConversation(key) {
   const text = `All files of ${key.slice(0, 12)} are deleted, and its runs and kernels end. It cannot be undone.`;
   if (!await confirm("Delete this conversation?", text, "Delete")) return false;
   try {
-    await ask(`conversations/${key}`, { method: "DELETE" });
+    await ask(`conversations/${encodeURIComponent(key)}`, { method: "DELETE" });
     announce("The conversation was deleted.");
     return true;
   } catch (error) {

@@ -13,11 +13,13 @@ import { beginUsage, connectUsage, refreshUsage } from "./usage.js";
 /** Milliseconds after which a view that lives asks again. */
 const LIVE = 2000;
 const SLOW = 15_000;
+/** What the key of a conversation looks like. */
+const KEY = /^[0-9a-f]{64}$/;
 
 const VIEWS = {
   runs: { refresh: refreshRuns, every: LIVE },
   conversations: { begin: (tenant) => offerTenants("conversations-tenant", tenant), refresh: refreshConversations },
-  conversation: { refresh: refreshConversation, every: SLOW, within: "conversations" },
+  conversation: { refresh: refreshConversation, every: SLOW, within: "conversations", takes: KEY },
   tenants: { refresh: refreshTenants, every: SLOW },
   usage: { begin: beginUsage, refresh: refreshUsage },
   audit: { refresh: refreshAudit, every: LIVE },
@@ -28,10 +30,12 @@ let timer = null;
 /** Counts what is shown, so that what comes late for another view counts for nothing. */
 let turn = 0;
 
-/** The view of the address, and what of. */
+/** The view of the address, and what of. An address may come from anywhere. */
 function wanted() {
   const [name, about] = location.hash.slice(1).split("/");
-  return Object.hasOwn(VIEWS, name) ? { name, about } : { name: "runs" };
+  if (!Object.hasOwn(VIEWS, name)) return { name: "runs" };
+  const { takes, within } = VIEWS[name];
+  return !takes || takes.test(about) ? { name, about } : { name: within };
 }
 
 async function refresh(isFirst = false) {

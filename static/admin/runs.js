@@ -57,7 +57,8 @@ async function cancel(run) {
   const text = `The ${run.language} program of ${run.token ?? run.subject} (${run.tenant}) is ended, and its caller is told so.`;
   if (!await confirm(title, text, "Cancel the run")) return;
   try {
-    const ended = await ask(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" });
+    // Others may have chosen the same id for a run of theirs.
+    const ended = await ask(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE", params: { subject: run.subject } });
     announce(isRunning(ended) ? "The run is being ended." : "The run has ended.");
     await refreshRuns();
   } catch (error) {

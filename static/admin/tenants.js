@@ -16,12 +16,13 @@ function tokenText({ name: of, expiresAt, lastUsedAt }) {
   return name(`${of} (last used ${told(lastUsedAt, "never")}${expiresAt ? `, expires ${told(expiresAt)}` : ""})`);
 }
 
-function limitText({ maxRuns, maxKernels, rateLimit, storageLimit, languages, network }) {
+function limitText({ maxRuns, maxKernels, rateLimit, storageLimit, workspaceQuota, languages, network }) {
   const parts = [
     maxRuns !== null && `${maxRuns} runs`,
     maxKernels !== null && `${maxKernels} kernels`,
     rateLimit,
     storageLimit !== null && bytes(storageLimit),
+    workspaceQuota !== null && `${bytes(workspaceQuota)} each`,
     languages?.join(", "),
     network === false && "no network",
   ];

@@ -41,6 +41,7 @@ async fn tenants_are_shown_with_what_they_have_and_use() {
             "maxKernels": null,
             "rateLimit": null,
             "storageLimit": null,
+            "workspaceQuota": null,
             "languages": null,
             "network": true
           },
@@ -64,6 +65,7 @@ async fn tenants_are_shown_with_what_they_have_and_use() {
             "maxKernels": null,
             "rateLimit": null,
             "storageLimit": null,
+            "workspaceQuota": null,
             "languages": null,
             "network": true
           },

@@ -220,4 +220,10 @@ async fn look_at_the_rest(page: &Page) {
     tab_to(page, "#audit-search").await;
     page.type_text("run_ended").await;
     page.until(&rows("audit", 2)).await;
+
+    // What is no key is asked for nowhere.
+    page.js("location.hash = 'conversation/..%2Fusage'", Vec::new())
+        .await;
+    page.until("!document.getElementById('view-conversations').hidden")
+        .await;
 }
