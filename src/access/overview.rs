@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::file::Book;
 use super::{Access, TenantLimits};
 use crate::principal::Tenant;
+use crate::scope::Scopes;
 
 /// What the token of the setting is called, which no token of the file can be.
 const API_TOKEN: &str = "MCP_API_TOKEN";
@@ -31,6 +32,8 @@ pub struct KnownToken {
     pub name: String,
     /// From when on it is not taken any more.
     pub expires: Option<Timestamp>,
+    /// What it lets its holder do.
+    pub scopes: Scopes,
     /// When it was taken last since the start of the server.
     pub last_use: Option<Timestamp>,
 }
@@ -66,6 +69,7 @@ impl Access {
             let token = KnownToken {
                 name: API_TOKEN.to_owned(),
                 expires: None,
+                scopes: Scopes::ALL,
                 last_use: self.shared.api_token_use.get(),
             };
             default.tokens.insert(0, token);
@@ -87,6 +91,7 @@ impl Book {
             tenant.or_default().tokens.push(KnownToken {
                 name: entry.name.to_string(),
                 expires: entry.expires,
+                scopes: entry.scopes,
                 last_use: entry.last_use.get(),
             });
         }

@@ -8,6 +8,7 @@ use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown_timestamp};
 use crate::access::{KnownTenant, KnownToken, TenantLimits};
 use crate::principal::Tenant;
+use crate::scope::Scopes;
 
 /// A page of the tenants.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +38,7 @@ pub struct TenantRow {
 #[serde(rename_all = "camelCase")]
 struct TokenRow {
     name: String,
+    scopes: Scopes,
     expires_at: Option<String>,
     last_used_at: Option<String>,
 }
@@ -121,6 +123,7 @@ impl TokenRow {
     fn of(token: KnownToken) -> Self {
         Self {
             name: token.name,
+            scopes: token.scopes,
             expires_at: token.expires.map(shown_timestamp),
             last_used_at: token.last_use.map(shown_timestamp),
         }

@@ -32,6 +32,12 @@ async fn tenants_are_shown_with_what_they_have_and_use() {
           "tokens": [
             {
               "name": "MCP_API_TOKEN",
+              "scopes": [
+                "run",
+                "files",
+                "install",
+                "network"
+              ],
               "expiresAt": null,
               "lastUsedAt": "…"
             }
@@ -56,6 +62,12 @@ async fn tenants_are_shown_with_what_they_have_and_use() {
           "tokens": [
             {
               "name": "n8n",
+              "scopes": [
+                "run",
+                "files",
+                "install",
+                "network"
+              ],
               "expiresAt": null,
               "lastUsedAt": "…"
             }
