@@ -250,6 +250,7 @@ async fn each_route_needs_the_scope_of_its_group() {
     POST /api/v1/execute: all run run+network
     POST /api/v1/execute_sync: all run run+network
     GET /api/v1/health: all run files install network run+network
+    GET /api/v1/me: all run files install network run+network
     GET /api/v1/sessions: all run run+network
     POST /api/v1/sessions: all run run+network
     GET /api/v1/sessions/{session_id}: all run run+network
