@@ -370,10 +370,8 @@ impl App {
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;
         tokio::time::sleep(FLUSH).await;
-        if let Err(error) = self.parts.tally.write().await {
-            warn!(%error, "what tenants used last is lost");
-        }
         self.parts.audit.stopped().await;
+        self.parts.tally.stopped().await;
         self.hard.cancel();
         info!("stopped");
     }

@@ -153,8 +153,7 @@ impl Audit {
         let path = self.0.as_ref().and_then(|shared| shared.path.clone());
         let path = path.ok_or(ExcerptError::NoFile)?;
         let read = tokio::task::spawn_blocking(move || excerpt::read(&path, after, limit));
-        let read = read.await.map_err(std::io::Error::from);
-        read.and_then(|read| read).map_err(ExcerptError::Unreadable)
+        read.await.map_err(std::io::Error::from)?
     }
 
     /// Records what has happened.

@@ -63,29 +63,25 @@ impl Conversations {
         origin: &Origin,
         conversation: &Conversation,
     ) -> Result<bool, FilesError> {
-        let event = || Event::ConversationDeleted {
+        let change = self.audit.change(|| Event::ConversationDeleted {
             change: Change::of(origin, conversation),
-        };
-        self.delete_recorded(conversation.key(), event).await
+        });
+        let change = change.await?;
+        let existed = self.clear(conversation.key()).await;
+        change.end(existed.as_ref().is_ok_and(|existed| *existed));
+        existed
     }
 
-    /// The same of a conversation that is known by its key alone, as the operator knows it.
+    /// The same of a conversation that is known by its key alone, and not recorded.
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete_recorded(
-        &self,
-        key: &ConversationKey,
-        event: impl FnOnce() -> Event,
-    ) -> Result<bool, FilesError> {
-        let change = self.audit.change(event).await?;
+    pub(crate) async fn clear(&self, key: &ConversationKey) -> Result<bool, FilesError> {
         self.kernels.retire(key, KernelLoss::Deleted);
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
         self.pool.retire(key);
-        let existed = self.files.delete_all(key).await;
-        change.end(existed.as_ref().is_ok_and(|existed| *existed));
-        existed
+        self.files.delete_all(key).await
     }
 
     /// Deletes one file of a conversation, if it is as demanded.

@@ -42,7 +42,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use self::addresses::{MCP, STREAMS, TOKEN_MCP};
-use self::admin::WrongTokens;
 #[cfg(fuzzing)]
 pub use self::files::selected;
 pub use self::metadata::resources;
@@ -67,7 +66,6 @@ pub struct HttpState(Arc<Shared>);
 struct Shared {
     rate: Rate,
     refused_hosts: RefusedHosts,
-    wrong_admin_tokens: WrongTokens,
     /// Where large bodies are held.
     room: Room,
     /// Archives in the making.
@@ -122,7 +120,6 @@ impl HttpState {
         Self(Arc::new(Shared {
             rate: Rate::new(config.rate_limit, access.clone()),
             refused_hosts: RefusedHosts::default(),
-            wrong_admin_tokens: WrongTokens::default(),
             room: mcp.room(),
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,

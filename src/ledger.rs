@@ -146,10 +146,10 @@ impl Ledger {
         });
     }
 
-    /// Ends the runs of callers who have left.
-    pub(crate) fn end_those_of(&self, has_left: impl Fn(&Principal) -> bool) {
+    /// Ends some of the runs under way.
+    pub(crate) fn end_those(&self, is_meant: impl Fn(&RunHandle) -> bool) {
         let entries = self.entries.lock();
-        for run in entries.under_way().filter(|run| has_left(&run.owner)) {
+        for run in entries.under_way().filter(|run| is_meant(run)) {
             run.cancel();
         }
     }
@@ -220,13 +220,15 @@ impl RunHandle {
         self.progress.stage.borrow().result().cloned()
     }
 
-    /// Ends it early. A run that has already ended stays as it is.
-    pub fn cancel(&self) {
+    /// Ends it early. A run that has already ended stays as it is. Returns whether it was still to end.
+    pub fn cancel(&self) -> bool {
         // Holds the read lock, so the run cannot finish between check and cancel.
         let stage = self.progress.stage.borrow();
-        if stage.result().is_none() {
+        let is_under_way = stage.result().is_none();
+        if is_under_way {
             self.stop.cancel();
         }
+        is_under_way
     }
 
     /// Ends it unless the guard is disarmed: for a call that may be dropped.

@@ -205,7 +205,7 @@ fn main() -> ExitCode {
             || error.is::<UidsError>()
             || matches!(
                 error.downcast_ref(),
-                Some(CommandError::NoToken | CommandError::Config(_))
+                Some(CommandError::NoToken | CommandError::NoUrl { .. } | CommandError::Config(_))
             );
         if is_bad_configuration {
             ExitCode::from(BAD_CONFIGURATION)

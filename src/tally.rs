@@ -1,7 +1,7 @@
 //! What tenants use, by day and language, for the operator.
 //!
 //! ```text
-//! runs, installs, files ─▶ counted ──every few seconds, at a question, at the end──▶ SANDBOX_ROOT/.usage/<day>/<tenant>
+//! runs, installs, files ─▶ counted ──every few seconds, at a question, at the end──▶ SANDBOX_ROOT/.usage/<day>.json
 //! ```
 //!
 //! Counting takes a lock and no disk, so that nothing waits for it. What is counted and not written yet is lost with a
@@ -10,9 +10,10 @@
 mod counts;
 mod files;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +22,24 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::sync;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use self::counts::AllCounts;
 pub use self::counts::{DayCounts, HourCounts, LanguageCounts};
-use self::files::DayFiles;
+use self::files::{DayFiles, KEPT_DAYS};
 use crate::principal::Tenant;
 
 /// Pause between two times at which what was counted is written.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 /// The pause is at least this many times as long as writing took.
 const WRITE_SHARE: u32 = 20;
-/// Days for which counts are kept.
-const KEPT_DAYS: i32 = 400;
+/// How long the last counts may take to be written at shutdown.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+/// Pause before it is tried again while another server writes.
+const TURN_WAIT: Duration = Duration::from_millis(50);
 /// Hours of a day that are summed up as its last.
 const HOURS: i8 = 24;
 
@@ -45,8 +50,9 @@ pub struct Tally(Option<Arc<Shared>>);
 #[derive(Debug)]
 struct Shared {
     /// What is not written yet.
-    counted: Mutex<HashMap<(Date, Tenant), DayCounts>>,
-    files: Mutex<DayFiles>,
+    counted: Mutex<BTreeMap<Date, AllCounts>>,
+    /// Whoever waits for them waits off the threads that block.
+    files: Arc<sync::Mutex<DayFiles>>,
 }
 
 /// What a tenant used on a day.
@@ -54,8 +60,8 @@ struct Shared {
 pub struct TenantDay {
     /// Which one, of UTC.
     pub day: Date,
-    /// Who.
-    pub tenant: Tenant,
+    /// The name of who it is, or a word for many in parentheses.
+    pub tenant: String,
     /// How much.
     pub counts: DayCounts,
 }
@@ -79,9 +85,13 @@ impl Tally {
     /// # Errors
     /// The directory cannot be made.
     pub fn open(root: &Path) -> io::Result<Self> {
+        let files = DayFiles::open(root)?;
+        if let Ok(turn) = files.turn() {
+            turn.tidy(KEPT_DAYS);
+        }
         Ok(Self(Some(Arc::new(Shared {
             counted: Mutex::default(),
-            files: Mutex::new(DayFiles::open(root)?),
+            files: Arc::new(sync::Mutex::new(files)),
         }))))
     }
 
@@ -118,8 +128,8 @@ impl Tally {
         };
         let now = TimeZone::UTC.to_datetime(Timestamp::now());
         let mut counted = shared.counted.lock();
-        let counts = counted.entry((now.date(), tenant.clone())).or_default();
-        add(counts, now.hour());
+        let all = counted.entry(now.date()).or_default();
+        add(all.of(tenant.name()), now.hour());
     }
 
     /// Writes what was counted, again and again until `stop`.
@@ -129,21 +139,17 @@ impl Tally {
         }
         let mut is_written = true;
         let mut pause = WRITE_EVERY;
-        while stop
-            .run_until_cancelled(tokio::time::sleep(pause))
-            .await
-            .is_some()
-        {
+        while stop.run_until_cancelled(sleep(pause)).await.is_some() {
             let begun = Instant::now();
             let written = self.write().await;
-            match &written {
-                Ok(()) => {}
-                Err(error) if is_written => {
+            match written {
+                Ok(()) => is_written = true,
+                Err(error) if is_written && !is_busy(&error) => {
                     warn!(%error, "what tenants use cannot be written: it is kept in memory");
+                    is_written = false;
                 }
                 Err(error) => debug!(%error, "what tenants use cannot be written"),
             }
-            is_written = written.is_ok();
             pause = WRITE_EVERY.max(begun.elapsed() * WRITE_SHARE);
         }
     }
@@ -153,117 +159,139 @@ impl Tally {
     /// # Errors
     /// It cannot be written, and is still to be.
     pub async fn write(&self) -> io::Result<()> {
-        self.off_thread(|shared| shared.write(&mut shared.files.lock()))
-            .await
-            .unwrap_or(Ok(()))
+        match &self.0 {
+            Some(shared) => shared.off_thread(Shared::write).await,
+            None => Ok(()),
+        }
     }
 
-    /// What each tenant used from one day to another, in no order.
+    /// Writes what was counted last, and waits a moment for that.
+    pub async fn stopped(&self) {
+        let last = async {
+            loop {
+                match self.write().await {
+                    Err(error) if is_busy(&error) => sleep(TURN_WAIT).await,
+                    written => break written,
+                }
+            }
+        };
+        let written = timeout(LAST_WAIT, last).await;
+        if let Err(error) = written.unwrap_or_else(|late| Err(late.into())) {
+            warn!(%error, "what tenants used last may be lost");
+        }
+    }
+
+    /// Adds what each tenant used from one day to another to a sum, a day at a time, as long as `add` wants more.
     ///
     /// # Errors
     /// What was written cannot be read.
-    pub async fn between(&self, from: Date, to: Date) -> io::Result<Vec<TenantDay>> {
-        self.off_thread(move |shared| shared.between(from, to))
-            .await
-            .unwrap_or_else(|| Ok(Vec::new()))
-    }
-
-    /// Runs and processor time of these tenants in the last 24 hours, which begin with a whole one.
-    ///
-    /// # Errors
-    /// What was written cannot be read.
-    pub async fn last_day(&self, tenants: Vec<Tenant>) -> io::Result<HashMap<Tenant, HourCounts>> {
-        self.off_thread(move |shared| shared.last_day(tenants, Timestamp::now()))
-            .await
-            .unwrap_or_else(|| Ok(HashMap::new()))
-    }
-
-    /// Does something that may block. `None` if nothing is counted.
-    async fn off_thread<T: Send + 'static>(
+    pub async fn fold<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> T + Send + 'static,
-    ) -> Option<T> {
-        let shared = Arc::clone(self.0.as_ref()?);
-        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
-        Some(done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+        days: RangeInclusive<Date>,
+        mut sum: T,
+        mut add: impl FnMut(&mut T, TenantDay) -> ControlFlow<()> + Send + 'static,
+    ) -> io::Result<T> {
+        let Some(shared) = &self.0 else {
+            return Ok(sum);
+        };
+        let sum = shared.off_thread(move |shared, files| {
+            let _ = shared.write(files);
+            let mut all = files.days()?;
+            all.extend(shared.counted.lock().keys());
+            all.sort_unstable();
+            all.dedup();
+            for day in all.into_iter().filter(|day| days.contains(day)) {
+                for (tenant, counts) in shared.on(day, files)?.0 {
+                    let used = TenantDay {
+                        day,
+                        tenant,
+                        counts,
+                    };
+                    if add(&mut sum, used).is_break() {
+                        return Ok(sum);
+                    }
+                }
+            }
+            Ok(sum)
+        });
+        sum.await
+    }
+
+    /// Runs and processor time of tenants, by their names, in the last 24 hours, which begin with a whole one.
+    ///
+    /// # Errors
+    /// What was written cannot be read.
+    pub async fn last_day(&self) -> io::Result<BTreeMap<String, HourCounts>> {
+        let Some(shared) = &self.0 else {
+            return Ok(BTreeMap::new());
+        };
+        let used = shared.off_thread(|shared, files| shared.last_day(files, Timestamp::now()));
+        used.await
     }
 }
 
 impl Shared {
+    /// Does something with the files that may block.
+    async fn off_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self, &DayFiles) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let shared = Arc::clone(self);
+        let files = Arc::clone(&shared.files).lock_owned().await;
+        tokio::task::spawn_blocking(move || work(&shared, &files)).await?
+    }
+
     /// Adds what was counted to the files. What cannot be written is kept.
-    fn write(&self, files: &mut DayFiles) -> io::Result<()> {
-        let counted = mem::take(&mut *self.counted.lock());
-        if counted.is_empty() {
+    fn write(&self, files: &DayFiles) -> io::Result<()> {
+        if self.counted.lock().is_empty() {
             return Ok(());
         }
-        let mut result = files.forget_before(today().saturating_sub(KEPT_DAYS.days()));
-        let turn = files.turn();
-        for ((day, tenant), counts) in counted {
-            if result.is_ok() {
-                result = turn.add(day, &tenant, &counts);
-            }
-            if result.is_err() {
-                let mut counted = self.counted.lock();
-                counted.entry((day, tenant)).or_default().add(&counts);
+        let turn = files.turn()?;
+        let counted = mem::take(&mut *self.counted.lock());
+        let mut result = Ok(());
+        for (day, counts) in counted {
+            let added = turn.add(day, &counts);
+            if added.is_err() {
+                self.counted.lock().entry(day).or_default().add(&counts);
+                result = added;
             }
         }
         result
     }
 
-    /// What could not be written is counted all the same.
-    fn between(&self, from: Date, to: Date) -> io::Result<Vec<TenantDay>> {
-        let mut files = self.files.lock();
-        let _ = self.write(&mut files);
-        let mut found = HashMap::new();
-        for day in files.days()? {
-            if (from..=to).contains(&day) {
-                for tenant in files.tenants(day)? {
-                    let counts = files.read(day, &tenant)?;
-                    found.insert((day, tenant), counts);
-                }
-            }
+    /// What is known of a day: what could not be written is counted all the same.
+    fn on(&self, day: Date, files: &DayFiles) -> io::Result<AllCounts> {
+        let mut all = files.read(day)?;
+        if let Some(counts) = self.counted.lock().get(&day) {
+            all.add(counts);
         }
-        for ((day, tenant), counts) in &*self.counted.lock() {
-            if (from..=to).contains(day) {
-                let all = found.entry((*day, tenant.clone())).or_default();
-                all.add(counts);
-            }
-        }
-        let found = found.into_iter();
-        Ok(found
-            .map(|((day, tenant), counts)| TenantDay {
-                day,
-                tenant,
-                counts,
-            })
-            .collect())
+        Ok(all)
     }
 
     fn last_day(
         &self,
-        tenants: Vec<Tenant>,
+        files: &DayFiles,
         now: Timestamp,
-    ) -> io::Result<HashMap<Tenant, HourCounts>> {
-        let mut files = self.files.lock();
-        let _ = self.write(&mut files);
+    ) -> io::Result<BTreeMap<String, HourCounts>> {
+        let _ = self.write(files);
         let now = TimeZone::UTC.to_datetime(now);
         let (day, hour) = (now.date(), now.hour());
         let before = day.saturating_sub(1.day());
-        let counted = self.counted.lock();
-        let mut sums = HashMap::new();
-        for tenant in tenants {
-            let mut sum = HourCounts::default();
-            for (day, hours) in [(before, hour..HOURS), (day, 0..hour + 1)] {
-                let mut counts = files.read(day, &tenant)?;
-                if let Some(counted) = counted.get(&(day, tenant.clone())) {
-                    counts.add(counted);
-                }
-                sum.add_all(counts.hours.range(hours).map(|(_, hour)| hour));
+        let mut sums: BTreeMap<_, HourCounts> = BTreeMap::new();
+        for (day, hours) in [(before, hour..HOURS), (day, 0..hour + 1)] {
+            for (tenant, counts) in self.on(day, files)?.0 {
+                let hours = counts.hours.range(hours.clone());
+                let sum = sums.entry(tenant).or_default();
+                sum.add_all(hours.map(|(_, hour)| hour));
             }
-            sums.insert(tenant, sum);
         }
         Ok(sums)
     }
+}
+
+/// Whether another server has the files.
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// The day that it is.

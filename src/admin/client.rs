@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use super::CommandError;
+use super::table::harmless;
 
 /// How long an answer may take: a cancelled run is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -46,7 +47,7 @@ impl Client {
     ) -> Result<Value, CommandError> {
         let address = self.address;
         let mut url = url::Url::parse(&format!("http://{address}/admin/v1/"))
-            .expect("an address of a socket makes an address of a page");
+            .map_err(|_| CommandError::NoUrl { address })?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(route);
         }
@@ -70,7 +71,7 @@ impl Client {
             (StatusCode::NOT_FOUND, Some("no_such_route")) => CommandError::NotOn { address },
             (_, Some(_)) => {
                 let message = error["message"].as_str().unwrap_or_default();
-                CommandError::Refused(message.to_owned())
+                CommandError::Refused(harmless(message))
             }
             (_, None) => CommandError::Foreign { address, status },
         })

@@ -9,8 +9,10 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::client::Client;
-use super::table::{Column, cell, harmless, seconds, size, table, time};
+use super::table::{Column, cell, escaped, harmless, seconds, size, table, time};
 use crate::config::{self, ConfigErrors};
+use crate::conversation::ConversationKey;
+use crate::ledger::is_id;
 use crate::principal::Name;
 
 /// What can be asked.
@@ -35,7 +37,7 @@ pub enum AdminCommand {
     /// Show a conversation and its files, or delete it.
     Conversation {
         /// As the list shows it.
-        key: String,
+        key: ConversationKey,
         /// End its runs, kernels and sandboxes, and delete its files for ever.
         #[arg(long)]
         delete: bool,
@@ -54,6 +56,7 @@ pub enum AdminCommand {
     /// Cancel a run.
     Cancel {
         /// As the list shows it.
+        #[arg(value_parser = run_id)]
         id: String,
         /// Whose, if several callers have a run of that id.
         #[arg(long)]
@@ -96,6 +99,11 @@ pub struct Part {
     cursor: Option<String>,
 }
 
+fn run_id(text: &str) -> Result<String, &'static str> {
+    let is_one = is_id(text).then(|| text.to_owned());
+    is_one.ok_or("an id is `run_` and 32 lower-case hexadecimal digits: `admin runs` lists them")
+}
+
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum CommandError {
@@ -108,6 +116,14 @@ pub enum CommandError {
     /// The address of the server is none.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// No address of a page can be made of it.
+    #[error(
+        "the server at {address} cannot be asked: set MCP_HTTP_ADDR to an address without a zone (`%`)"
+    )]
+    NoUrl {
+        /// Where it should be.
+        address: SocketAddr,
+    },
     /// Nobody answers.
     #[error("no server answers at {address}: start it, or set MCP_HTTP_ADDR to where it listens")]
     Unreachable {
@@ -164,7 +180,7 @@ impl AdminCommand {
         let (method, route, query) = self.question();
         let answer = client.ask(method, &route, &query).await?;
         Ok(if as_json {
-            format!("{answer:#}")
+            escaped(&format!("{answer:#}"))
         } else {
             self.shown(&answer)
         })
@@ -189,7 +205,7 @@ impl AdminCommand {
             }
             Self::Conversation { key, delete } => {
                 let method = if *delete { Method::DELETE } else { Method::GET };
-                (method, vec!["conversations", key])
+                (method, vec!["conversations", key.as_str()])
             }
             Self::Runs { tenant, all, part } => {
                 with("tenant", name(tenant));

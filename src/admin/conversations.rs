@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use strum::{EnumString, VariantNames};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+use tracing::info;
 
 use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown};
@@ -15,7 +16,7 @@ use crate::principal::{Name, Tenant};
 use crate::workspace::Overview;
 
 /// The order of conversations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, VariantNames)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "camelCase")]
 pub enum Sort {
     /// That which was used last comes first.
@@ -117,7 +118,12 @@ impl Admin {
         if let Some(name) = &query.tenant {
             all.retain(|each| each.tenant.name() == name.as_str());
         }
-        let (some, next_cursor) = page(all, |each| query.sort.place(each), &query.page)?;
+        let (some, next_cursor) = page(
+            query.sort.into(),
+            all,
+            |each| query.sort.place(each),
+            &query.page,
+        )?;
         let mut live = self.live();
         Ok(ConversationList {
             conversations: some.iter().map(|each| live.row(each)).collect(),
@@ -156,13 +162,26 @@ impl Admin {
     ) -> Result<(), AdminError> {
         let found = self.current(key).await?;
         let (key, tenant) = found.ok_or_else(|| AdminError::NoConversation(key.clone()))?;
-        let event = || Event::AdminConversationDeleted {
-            by: ByOperator::of(operator),
-            tenant: tenant.name().to_owned(),
-            conversation: key.short().to_owned(),
-            unsure: false,
-        };
-        self.conversations.delete_recorded(&key, event).await?;
+        let change = self
+            .conversations
+            .audit
+            .change(|| Event::AdminConversationDeleted {
+                by: ByOperator::of(operator),
+                tenant: tenant.name().to_owned(),
+                conversation: key.short().to_owned(),
+                unsure: false,
+            });
+        // Dropped after an error, it is recorded as unsure.
+        let change = change.await?;
+        // One that the gate does not know yet would make the directory again.
+        self.ledger.end_those(|run| *run.conversation.key() == key);
+        self.conversations.clear(&key).await?;
+        change.end(true);
+        info!(
+            tenant = tenant.name(),
+            conversation = key.short(),
+            "the operator deleted a conversation"
+        );
         Ok(())
     }
 

@@ -27,14 +27,14 @@ pub enum AdminError {
     SeveralRuns(usize, String),
     /// A cursor is none of ours.
     #[error(
-        "cursor is not one that this server gave: take the nextCursor of the page before, or leave it out to begin"
+        "cursor is not one that this server gave for this list in this order: take the nextCursor of the page before, or leave it out to begin"
     )]
     Cursor,
     /// An answer would be too long.
     #[error(
-        "that are {0} entries, the limit is {1}: ask for fewer days, for one tenant, or for a `group` with fewer words"
+        "that are more than {0} entries, which is the limit: ask for fewer days, for one tenant, or for a `group` with fewer words"
     )]
-    TooManyEntries(usize, usize),
+    TooManyEntries(usize),
     /// What tenants use cannot be read.
     #[error("failed to read what tenants use")]
     Tally(#[source] io::Error),

@@ -35,25 +35,28 @@ impl Place {
         }
     }
 
-    fn cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(format!("{}:{}", self.number.0, self.name))
+    fn cursor(&self, list: &str) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{list}:{}:{}", self.number.0, self.name))
     }
 
-    fn of_cursor(cursor: &str) -> Option<Self> {
+    fn of_cursor(cursor: &str, list: &str) -> Option<Self> {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-        let (number, name) = text.split_once(':')?;
+        let place = text.strip_prefix(list)?.strip_prefix(':')?;
+        let (number, name) = place.split_once(':')?;
         Some(Self::new(number.parse().ok()?, name))
     }
 }
 
-/// The entries of a page, and the cursor of the next one, if there is one.
+/// The entries of a page, and the cursor of the next one, if there is one. Cursors of another `list`, or of the same in
+/// another order, are refused.
 pub(super) fn page<T>(
+    list: &'static str,
     rows: impl IntoIterator<Item = T>,
     place: impl Fn(&T) -> Place,
     query: &PageQuery,
 ) -> Result<(Vec<T>, Option<String>), AdminError> {
     let after = match &query.cursor {
-        Some(cursor) => Some(Place::of_cursor(cursor).ok_or(AdminError::Cursor)?),
+        Some(cursor) => Some(Place::of_cursor(cursor, list).ok_or(AdminError::Cursor)?),
         None => None,
     };
     let placed = rows.into_iter().map(|row| (place(&row), row));
@@ -64,7 +67,7 @@ pub(super) fn page<T>(
     let has_more = placed.len() > query.limit;
     placed.truncate(query.limit);
     let last = placed.last().filter(|_| has_more);
-    let cursor = last.map(|(place, _)| place.cursor());
+    let cursor = last.map(|(place, _)| place.cursor(list));
     Ok((placed.into_iter().map(|(_, row)| row).collect(), cursor))
 }
 
@@ -84,7 +87,7 @@ mod tests {
             let mut query = PageQuery { limit, cursor: None };
             let mut seen = Vec::new();
             loop {
-                let (part, next) = page(rows.iter().cloned(), place, &query).unwrap();
+                let (part, next) = page("rows", rows.iter().cloned(), place, &query).unwrap();
                 prop_assert!(part.len() <= limit);
                 seen.extend(part);
                 query.cursor = next;
@@ -100,7 +103,22 @@ mod tests {
         #[test]
         fn any_text_can_be_given_as_a_cursor(cursor in ".*") {
             let query = PageQuery { limit: 1, cursor: Some(cursor) };
-            let _ = page(["row"], |row| Place::new(0, row), &query);
+            let _ = page("rows", ["row"], |row| Place::new(0, row), &query);
         }
+    }
+
+    #[test]
+    fn a_cursor_is_of_one_list() {
+        let place = |row: &&str| Place::new(0, row);
+        let mut query = PageQuery {
+            limit: 1,
+            cursor: None,
+        };
+        query.cursor = page("rows", ["one", "two"], place, &query).unwrap().1;
+        assert!(page("rows", ["one"], place, &query).is_ok());
+        assert!(matches!(
+            page("others", ["one"], place, &query),
+            Err(AdminError::Cursor)
+        ));
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use tokio::time::timeout;
+use tracing::info;
 
 use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown};
@@ -69,7 +70,7 @@ impl Admin {
         if let Some(name) = &query.tenant {
             runs.retain(|run| run.owner.tenant().name() == name.as_str());
         }
-        let (runs, next_cursor) = page(runs, |run| place(run), &query.page)?;
+        let (runs, next_cursor) = page("runs", runs, |run| place(run), &query.page)?;
         Ok(RunList {
             runs: runs.iter().map(|run| self.row(run)).collect(),
             next_cursor,
@@ -108,8 +109,12 @@ impl Admin {
                     conversation: run.conversation.key().short().to_owned(),
                 });
             let change = change.await?;
-            run.cancel();
-            change.end(true);
+            let was_under_way = run.cancel();
+            change.end(was_under_way);
+            if was_under_way {
+                let conversation = run.conversation.key().short();
+                info!(run = run.id, conversation, "the operator cancelled a run");
+            }
             let _ = timeout(END_WAIT, run.ended()).await;
         }
         Ok(self.row(run))

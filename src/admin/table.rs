@@ -1,5 +1,7 @@
 //! Answers as people read them in a terminal.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::units::mebibytes;
@@ -79,8 +81,29 @@ pub(super) fn time(value: &Value) -> String {
 
 /// Words of callers and programs, such as names of files, without what a terminal would obey.
 pub(super) fn harmless(text: &str) -> String {
-    let plain = |char: char| if char.is_control() { '\u{fffd}' } else { char };
+    let plain = |char: char| match char {
+        '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}' => '\u{fffd}',
+        char if char.is_control() => '\u{fffd}',
+        char => char,
+    };
     text.chars().map(plain).collect()
+}
+
+/// JSON with those control characters escaped that JSON allows as they are.
+pub(super) fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        match char {
+            '\u{7f}'..='\u{9f}' => {
+                let _ = write!(text, "\\u{:04x}", u32::from(char));
+            }
+            char => text.push(char),
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -93,7 +116,7 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let entries = [
             json!({ "name": "a", "bytes": 3_145_728, "at": "2027-01-01T12:00:00.120Z", "cpu": 1500 }),
-            json!({ "name": "\u{1b}[2Jlöng", "bytes": null, "at": null, "cpu": null }),
+            json!({ "name": "\u{1b}[2J\u{202e}löng", "bytes": null, "at": null, "cpu": null }),
         ];
         let columns: &[Column] = &[
             ("NAME", |entry| cell(&entry["name"])),
@@ -102,9 +125,17 @@ mod tests {
             ("CPU", |entry| seconds(&entry["cpu"])),
         ];
         insta::assert_snapshot!(table(&entries, columns), @"
-        NAME      SIZE   AT                    CPU
-        a         3 MiB  2027-01-01 12:00:00Z  1.5 s
-        �[2Jlöng  -      -                     -
+        NAME       SIZE   AT                    CPU
+        a          3 MiB  2027-01-01 12:00:00Z  1.5 s
+        �[2J�löng  -      -                     -
         ");
+    }
+
+    #[test]
+    fn json_has_no_control_characters_and_says_the_same() {
+        let answer = json!({ "name": "a\u{1b}\u{7f}\u{9b}2J\u{a0}ö" });
+        let text = escaped(&answer.to_string());
+        assert_eq!(text, "{\"name\":\"a\\u001b\\u007f\\u009b2J\u{a0}ö\"}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), answer);
     }
 }

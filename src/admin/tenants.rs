@@ -73,12 +73,11 @@ impl Admin {
     pub async fn tenants(&self, query: &PageQuery) -> Result<TenantList, AdminError> {
         let found = self.found().await?;
         let place = |(tenant, _): &(Tenant, Found)| Place::new(0, tenant.name());
-        let (found, next_cursor) = page(found, place, query)?;
-        let tenants = found.iter().map(|(tenant, _)| tenant.clone()).collect();
-        let used = self.conversations.tally.last_day(tenants).await;
+        let (found, next_cursor) = page("tenants", found, place, query)?;
+        let used = self.conversations.tally.last_day().await;
         let used = used.map_err(AdminError::Tally)?;
         let rows = found.into_iter().map(|(tenant, found)| {
-            let used = used.get(&tenant).copied().unwrap_or_default();
+            let used = used.get(tenant.name()).copied().unwrap_or_default();
             TenantRow {
                 name: tenant.name().to_owned(),
                 tokens: found.known.tokens.into_iter().map(TokenRow::of).collect(),

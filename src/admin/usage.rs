@@ -1,6 +1,7 @@
 //! What tenants used, summed up as the operator wants it.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use jiff::civil::Date;
 use serde::Serialize;
@@ -82,20 +83,32 @@ struct Sum {
     downloaded_bytes: u64,
 }
 
+type Sums = BTreeMap<Group, Sum>;
+
 impl Admin {
     /// What was used on some days.
     ///
     /// # Errors
     /// It cannot be read, or there are too many entries.
     pub async fn usage(&self, query: &UsageQuery) -> Result<UsageReport, AdminError> {
-        let days = self.conversations.tally.between(query.from, query.to);
-        let mut days = days.await.map_err(AdminError::Tally)?;
-        if let Some(name) = &query.tenant {
-            days.retain(|each| each.tenant.name() == name.as_str());
-        }
-        let sums = sums(&days, query.group);
+        let (wanted, by) = (query.tenant.clone(), query.group);
+        let add = move |sums: &mut Sums, used: TenantDay| {
+            if wanted
+                .as_ref()
+                .is_none_or(|name| used.tenant == name.as_str())
+            {
+                add(sums, &used, by);
+            }
+            if sums.len() > MAX_ENTRIES {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let days = query.from..=query.to;
+        let sums = self.conversations.tally.fold(days, Sums::new(), add).await;
+        let sums = sums.map_err(AdminError::Tally)?;
         if sums.len() > MAX_ENTRIES {
-            return Err(AdminError::TooManyEntries(sums.len(), MAX_ENTRIES));
+            return Err(AdminError::TooManyEntries(MAX_ENTRIES));
         }
         let rows = sums.into_iter().map(|(group, sum)| UsageRow {
             group,
@@ -114,32 +127,27 @@ impl Admin {
     }
 }
 
-fn sums(days: &[TenantDay], by: Grouping) -> BTreeMap<Group, Sum> {
-    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
-    for each in days {
-        let group = |language: Option<&String>| Group {
-            tenant: by.tenant.then(|| each.tenant.name().to_owned()),
-            day: by.day.then(|| each.day.to_string()),
-            language: by.language.then(|| OfLanguage(language.cloned())),
-        };
-        for (language, counts) in &each.counts.languages {
-            let sum = sums.entry(group(Some(language))).or_default();
-            sum.programs.add(counts);
-        }
-        let (uploaded, downloaded) = (each.counts.uploaded_bytes, each.counts.downloaded_bytes);
-        if uploaded > 0 || downloaded > 0 {
-            let sum = sums.entry(group(None)).or_default();
-            sum.uploaded_bytes += uploaded;
-            sum.downloaded_bytes += downloaded;
-        }
+fn add(sums: &mut Sums, used: &TenantDay, by: Grouping) {
+    let group = |language: Option<&String>| Group {
+        tenant: by.tenant.then(|| used.tenant.clone()),
+        day: by.day.then(|| used.day.to_string()),
+        language: by.language.then(|| OfLanguage(language.cloned())),
+    };
+    for (language, counts) in &used.counts.languages {
+        let sum = sums.entry(group(Some(language))).or_default();
+        sum.programs.add(counts);
     }
-    sums
+    let (uploaded, downloaded) = (used.counts.uploaded_bytes, used.counts.downloaded_bytes);
+    if uploaded > 0 || downloaded > 0 {
+        let sum = sums.entry(group(None)).or_default();
+        sum.uploaded_bytes += uploaded;
+        sum.downloaded_bytes += downloaded;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::principal::Tenant;
     use crate::tally::DayCounts;
 
     fn used(day: &str, tenant: &str, languages: &[(&str, u64)], uploaded_bytes: u64) -> TenantDay {
@@ -153,7 +161,7 @@ mod tests {
         };
         TenantDay {
             day: day.parse().unwrap(),
-            tenant: Tenant::of(tenant.parse().unwrap()),
+            tenant: tenant.to_owned(),
             counts: DayCounts {
                 languages: languages.iter().map(counts).collect(),
                 uploaded_bytes,
@@ -175,8 +183,11 @@ mod tests {
                 day,
                 language,
             };
-            let sums = sums(&days, by).into_iter();
-            let lines = sums.map(|(group, sum)| {
+            let mut sums = Sums::new();
+            for used in &days {
+                add(&mut sums, used, by);
+            }
+            let lines = sums.into_iter().map(|(group, sum)| {
                 let runs: u64 = sum.programs.runs.values().sum();
                 assert_eq!(runs, sum.programs.cpu_ms);
                 let group = serde_json::to_string(&group).unwrap();

@@ -70,7 +70,7 @@ pub(super) async fn see_callers_off(
     let see_off = async {
         loop {
             tokio::time::sleep(SEE_OFF_EVERY).await;
-            ledger.end_those_of(&has_left);
+            ledger.end_those(|run| has_left(&run.owner));
             transport.end_those_of(&has_left).await;
         }
     };

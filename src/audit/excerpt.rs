@@ -40,14 +40,21 @@ pub enum ExcerptError {
     NoFile,
     /// The file cannot be read.
     #[error("failed to read AUDIT_LOG")]
-    Unreadable(#[source] io::Error),
+    Unreadable(#[from] io::Error),
 }
 
 /// Reads up to `limit` lines behind the one with the number `after`, or the last ones.
-pub(super) fn read(path: &Path, after: Option<u64>, limit: usize) -> io::Result<Excerpt> {
+pub(super) fn read(path: &Path, after: Option<u64>, limit: usize) -> Result<Excerpt, ExcerptError> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let mut lines = Lines::of(file)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(ExcerptError::NoFile);
+    }
+    let mut lines = Lines {
+        file: BufReader::new(file),
+        size: facts.len(),
+    };
     let after = match after {
         Some(after) => after,
         None => lines.last()?.saturating_sub(limit as u64),
@@ -67,9 +74,12 @@ pub(super) fn read(path: &Path, after: Option<u64>, limit: usize) -> io::Result<
             excerpt.has_more = true;
             break;
         }
-        bytes += line.len();
-        excerpt.events.push(serde_json::from_slice(&line)?);
         excerpt.last = seq;
+        // A damaged line is passed over: `audit verify` tells of it.
+        if let Ok(event) = serde_json::from_slice(&line) {
+            bytes += line.len();
+            excerpt.events.push(event);
+        }
     }
     Ok(excerpt)
 }
@@ -81,17 +91,6 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(file: File) -> io::Result<Self> {
-        let facts = file.metadata()?;
-        if !facts.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        Ok(Self {
-            file: BufReader::new(file),
-            size: facts.len(),
-        })
-    }
-
     /// The next whole line from here, with its number. What was cut off is passed over.
     fn next(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         loop {
@@ -208,5 +207,21 @@ mod tests {
         let (_dir, path) = log(1, 0);
         let empty = read(&path, None, 10).unwrap();
         assert_eq!((empty.events.len(), empty.last), (0, 0));
+    }
+
+    #[test]
+    fn a_damaged_line_is_passed_over() {
+        let (_dir, path) = log(1, 5);
+        let text = fs::read_to_string(&path).unwrap();
+        let broken = text.replacen("\"name\":\"", "\"name\":\u{1}\"", 1);
+        fs::write(&path, broken).unwrap();
+        let excerpt = read(&path, Some(0), 2).unwrap();
+        assert_eq!((numbers(&excerpt), excerpt.last), (vec![2, 3], 3));
+    }
+
+    #[test]
+    fn a_device_is_no_file() {
+        let read = read(Path::new("/dev/null"), None, 1);
+        assert!(matches!(read, Err(ExcerptError::NoFile)));
     }
 }

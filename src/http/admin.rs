@@ -3,9 +3,8 @@
 
 mod operator;
 mod parameters;
-mod wrong_tokens;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -17,9 +16,8 @@ use serde_json::{Value, json};
 
 use self::operator::FromOperator;
 use self::parameters::Parameters;
-pub(super) use self::wrong_tokens::WrongTokens;
 use super::HttpState;
-use super::rest::ApiError;
+use super::rest::{ApiError, Segments};
 use crate::admin::{ConversationQuery, RunQuery, UsageQuery};
 use crate::audit::Excerpt;
 use crate::conversation::ConversationKey;
@@ -81,8 +79,10 @@ async fn conversations(
 
 async fn conversation(
     State(state): State<HttpState>,
-    Path(key): Path<String>,
+    Segments(key): Segments<String>,
+    parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    parameters.allow(&[])?;
     let conversation = state.0.services.admin.conversation(&parse(&key)?).await?;
     Ok(answer(&conversation))
 }
@@ -90,8 +90,10 @@ async fn conversation(
 async fn delete_conversation(
     State(state): State<HttpState>,
     FromOperator(operator): FromOperator,
-    Path(key): Path<String>,
+    Segments(key): Segments<String>,
+    parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    parameters.allow(&[])?;
     let key = parse(&key)?;
     state.0.services.admin.delete(&operator, &key).await?;
     Ok(answer(&json!({ "key": key.as_str(), "deleted": true })))
@@ -119,7 +121,7 @@ async fn runs(
 async fn cancel(
     State(state): State<HttpState>,
     FromOperator(operator): FromOperator,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     parameters.allow(&["subject"])?;

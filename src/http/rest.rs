@@ -31,6 +31,7 @@ use utoipa_axum::routes;
 
 pub(super) use self::archive::AT_A_TIME as ARCHIVES;
 pub(super) use self::error::ApiError;
+pub(super) use self::extract::Segments;
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
 use crate::api::code::Code;

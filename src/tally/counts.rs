@@ -6,6 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use super::CountedRun;
 
+/// Tenants of a day that are told apart.
+pub(super) const MAX_TENANTS: usize = 2_000;
+/// Stands for all others of a day. No tenant has the name.
+pub(super) const OTHERS: &str = "(others)";
+
+/// What tenants used on a day, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct AllCounts(pub(super) BTreeMap<String, DayCounts>);
+
+impl AllCounts {
+    /// Those of a tenant, or of the others if there are many already.
+    pub(super) fn of(&mut self, tenant: &str) -> &mut DayCounts {
+        let is_known = self.0.contains_key(tenant);
+        let name = if is_known || self.0.len() < MAX_TENANTS {
+            tenant
+        } else {
+            OTHERS
+        };
+        self.0.entry(name.to_owned()).or_default()
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (tenant, counts) in &other.0 {
+            self.of(tenant).add(counts);
+        }
+    }
+}
+
 /// What a tenant used on a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

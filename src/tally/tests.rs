@@ -1,3 +1,6 @@
+use std::path::PathBuf;
+
+use super::counts::MAX_TENANTS;
 use super::*;
 
 const OK: CountedRun<'static> = CountedRun {
@@ -17,13 +20,17 @@ fn shared(tally: &Tally) -> &Shared {
 
 /// What is known, as text.
 async fn known(tally: &Tally) -> String {
-    let mut days = tally.between(Date::MIN, Date::MAX).await.unwrap();
-    days.sort_by_key(|each| (each.day, each.tenant.clone()));
+    let add = |all: &mut Vec<_>, used| {
+        all.push(used);
+        ControlFlow::Continue(())
+    };
+    let days = tally.fold(Date::MIN..=Date::MAX, Vec::new(), add);
+    let days = days.await.unwrap();
     let lines = days.into_iter().map(|each| {
         let mut counts = each.counts;
         counts.hours.clear();
         let counts = serde_json::to_string(&counts).unwrap();
-        format!("{} {counts}", each.tenant.name())
+        format!("{} {counts}", each.tenant)
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -51,53 +58,75 @@ async fn what_two_servers_count_is_added_and_survives_them() {
     );
 }
 
+/// The file of a day that is so many days ago.
+fn file(root: &tempfile::TempDir, age: i32) -> PathBuf {
+    let day = today().saturating_sub(age.days());
+    root.path().join(".usage").join(format!("{day}.json"))
+}
+
 #[tokio::test]
-async fn what_cannot_be_written_is_kept_and_counted() {
+async fn what_another_server_keeps_from_the_file_is_kept_and_counted() {
     let root = tempfile::tempdir().unwrap();
     let tally = Tally::open(root.path()).unwrap();
-    // A file where the folder of the day would be.
-    let folder = root.path().join(".usage").join(today().to_string());
-    std::fs::write(&folder, "").unwrap();
+    let other = DayFiles::open(root.path()).unwrap();
+    let turn = other.turn().unwrap();
     tally.run(&Tenant::Default, OK);
-    assert!(tally.write().await.is_err());
-    assert_eq!(shared(&tally).counted.lock().len(), 1);
-    std::fs::remove_file(&folder).unwrap();
+    assert!(is_busy(&tally.write().await.unwrap_err()));
+    assert!(known(&tally).await.contains("\"ok\":1"));
+    assert!(!file(&root, 0).exists());
+    drop(turn);
     tally.run(&Tenant::Default, OK);
     insta::assert_snapshot!(known(&tally).await, @r#"default {"languages":{"python":{"runs":{"ok":2},"cpuMs":14,"wallMs":18,"installs":0}},"uploadedBytes":0,"downloadedBytes":0,"hours":{}}"#);
+    assert!(file(&root, 0).exists());
 }
 
 #[tokio::test]
-async fn a_damaged_file_counts_for_nothing_and_is_replaced() {
+async fn what_is_damaged_counts_for_nothing_and_is_set_aside() {
     let root = tempfile::tempdir().unwrap();
     let tally = Tally::open(root.path()).unwrap();
-    tally.run(&Tenant::Default, OK);
-    tally.write().await.unwrap();
-    let file = root.path().join(".usage").join(today().to_string());
-    std::fs::write(file.join("default"), "{").unwrap();
-    assert_eq!(
-        known(&tally).await,
-        "default {\"languages\":{},\"uploadedBytes\":0,\"downloadedBytes\":0,\"hours\":{}}"
-    );
+    let (file, aside) = (file(&root, 0), file(&root, 0).with_extension("damaged"));
+    std::fs::write(&file, "{").unwrap();
+    assert_eq!(known(&tally).await, "");
     tally.uploaded(&Tenant::Default, 1);
     assert!(known(&tally).await.contains("\"uploadedBytes\":1"));
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{");
+    // A directory where the file would be.
+    for path in [&file, &aside] {
+        std::fs::remove_file(path).unwrap();
+    }
+    std::fs::create_dir(&file).unwrap();
+    tally.uploaded(&Tenant::Default, 2);
+    assert!(known(&tally).await.contains("\"uploadedBytes\":2"));
+    assert!(file.is_file() && aside.is_dir());
 }
 
 #[tokio::test]
-async fn days_are_kept_for_400() {
+async fn the_newest_400_days_are_kept_and_strays_are_not() {
     let root = tempfile::tempdir().unwrap();
     let tally = Tally::open(root.path()).unwrap();
-    let folder = |age: i32| {
-        let day = today().saturating_sub(age.days());
-        root.path().join(".usage").join(day.to_string())
-    };
-    for age in [400, 401] {
-        std::fs::create_dir(folder(age)).unwrap();
+    for age in (1..=398).chain([500, 600]) {
+        std::fs::write(file(&root, age), "{}").unwrap();
     }
+    let stray = root.path().join(".usage/.unfinished-1");
+    std::fs::write(&stray, "").unwrap();
     tally.run(&Tenant::Default, OK);
     tally.write().await.unwrap();
+    let kept = [0, 398, 500, 600].map(|age| file(&root, age).exists());
+    assert_eq!(kept, [true, true, true, false]);
+    assert!(!stray.exists());
+}
+
+#[test]
+fn many_tenants_of_a_day_are_summed_up() {
+    let mut all = AllCounts::default();
+    for number in 0..MAX_TENANTS + 5 {
+        all.of(&number.to_string()).uploaded_bytes += 1;
+    }
+    all.of("0").uploaded_bytes += 1;
+    assert_eq!(all.0.len(), MAX_TENANTS + 1);
     assert_eq!(
-        [0, 400, 401].map(|age| folder(age).exists()),
-        [true, true, false]
+        (all.0["(others)"].uploaded_bytes, all.0["0"].uploaded_bytes),
+        (5, 2)
     );
 }
 
@@ -113,14 +142,19 @@ fn the_last_24_hours_reach_into_the_day_before() {
     };
     let day: Date = "2027-01-02".parse().unwrap();
     let mut counted = shared.counted.lock();
-    counted.insert((day.yesterday().unwrap(), Tenant::Default), counts(0..24));
-    counted.insert((day, Tenant::Default), counts(0..13));
+    for (day, counts) in [
+        (day.yesterday().unwrap(), counts(0..24)),
+        (day, counts(0..13)),
+    ] {
+        counted.entry(day).or_default().of("default").add(&counts);
+    }
     drop(counted);
     let now = "2027-01-02T12:30:00Z".parse().unwrap();
-    let last = shared.last_day(vec![Tenant::Default], now).unwrap();
+    let files = DayFiles::open(root.path()).unwrap();
+    let last = shared.last_day(&files, now).unwrap();
     // Twelve hours of the day before, and thirteen that have begun.
     assert_eq!(
-        last[&Tenant::Default],
+        last["default"],
         HourCounts {
             runs: 25,
             cpu_ms: 175

@@ -225,7 +225,7 @@ async fn what_cannot_be_asked_is_refused_by_its_name() {
     conversations?limit=1&limit=2: 400 invalid_arguments "limit" is there twice: give it once
     conversations?sort=name: 400 invalid_arguments sort is "name": it must be one of lastUsed, size, key
     conversations?tenant=Research: 400 invalid_arguments tenant is "Research": it must be the name of a tenant: 1 to 32 lower-case letters, digits and `-`
-    conversations?cursor=x: 400 invalid_arguments cursor is not one that this server gave: take the nextCursor of the page before, or leave it out to begin
+    conversations?cursor=x: 400 invalid_arguments cursor is not one that this server gave for this list in this order: take the nextCursor of the page before, or leave it out to begin
     conversations/demo: 400 invalid_arguments a conversation key is 64 lower-case hexadecimal digits, or the first 16 of them: GET /admin/v1/conversations lists them
     conversations/demo: 400 invalid_arguments a conversation key is 64 lower-case hexadecimal digits, or the first 16 of them: GET /admin/v1/conversations lists them
     runs?active=yes: 400 invalid_arguments active is "yes": it must be 1 or 0

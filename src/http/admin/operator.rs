@@ -18,8 +18,7 @@ use crate::http::access::{note_denied, way};
 use crate::http::bearer::bearer;
 use crate::http::rest::ApiError;
 
-/// Lets through requests with the token. From an address of which too many wrong ones came, others are not told any more
-/// that theirs is wrong; the right one is always taken.
+/// Lets through requests with the token.
 pub(super) async fn require_token(
     State(state): State<HttpState>,
     request: Request,
@@ -46,12 +45,6 @@ pub(super) async fn require_token(
         "unknown_token"
     };
     note_denied(&state, &request, reason);
-    let address = address(request.extensions());
-    if !given.is_empty()
-        && let Err(excess) = state.0.wrong_admin_tokens.note(address)
-    {
-        return ApiError::too_many(excess).into_response();
-    }
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <ADMIN_TOKEN>`";
     let mut response = ApiError::new(Code::Unauthorized, message).into_response();
     let challenge = HeaderValue::from_static("Bearer");

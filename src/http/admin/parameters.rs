@@ -31,11 +31,15 @@ impl FromRequestParts<HttpState> for Parameters {
 }
 
 impl Parameters {
-    /// An empty value is as good as none.
     fn parse(query: &str) -> Result<Self, ApiError> {
         let all = form_urlencoded::parse(query.as_bytes()).into_owned();
-        let all: Vec<_> = all.filter(|(_, value)| !value.is_empty()).collect();
-        for (place, (name, _)) in all.iter().enumerate() {
+        let all: Vec<_> = all.collect();
+        for (place, (name, value)) in all.iter().enumerate() {
+            if value.is_empty() {
+                return Err(ApiError::arguments(format!(
+                    "{name:?} is empty: give it a value, or leave it out"
+                )));
+            }
             if all[..place].iter().any(|(before, _)| before == name) {
                 return Err(ApiError::arguments(format!(
                     "{name:?} is there twice: give it once"
@@ -48,13 +52,15 @@ impl Parameters {
     /// Refuses what the route does not take.
     pub(super) fn allow(&self, names: &[&str]) -> Result<(), ApiError> {
         let mut given = self.0.iter().map(|(name, _)| name);
-        match given.find(|name| !names.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(name) => Err(ApiError::arguments(format!(
-                "{name:?} is nothing that can be given here: {} can",
-                names.join(", ")
-            ))),
-        }
+        let Some(name) = given.find(|name| !names.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let others = match names {
+            [] => "leave it out".to_owned(),
+            names => format!("{} can", names.join(", ")),
+        };
+        let message = format!("{name:?} is nothing that can be given here: {others}");
+        Err(ApiError::arguments(message))
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {

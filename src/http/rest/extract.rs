@@ -129,7 +129,7 @@ impl FromRequestParts<HttpState> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let id: String = path(parts, state).await?;
+        let Segments(id) = Segments::<String>::from_request_parts(parts, state).await?;
         Ok(Self(conversation(parts, state, &id)?))
     }
 }
@@ -141,7 +141,8 @@ impl FromRequestParts<HttpState> for FilePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let (id, name): (String, String) = path(parts, state).await?;
+        let segments = Segments::<(String, String)>::from_request_parts(parts, state).await?;
+        let Segments((id, name)) = segments;
         Ok(Self(conversation(parts, state, &id)?, name))
     }
 }
@@ -158,19 +159,24 @@ fn caller(parts: &Parts) -> Result<&Principal, ApiError> {
     caller.ok_or_else(|| ApiError::new(Code::Internal, message))
 }
 
-async fn path<T: DeserializeOwned + Send>(
-    parts: &mut Parts,
-    state: &HttpState,
-) -> Result<T, ApiError> {
-    match Path::<T>::from_request_parts(parts, state).await {
-        Ok(Path(values)) => Ok(values),
-        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
-            let message = "the address has a part that is not UTF-8: percent-encode it as UTF-8";
-            Err(ApiError::arguments(message))
+/// What a path has in place of the names of its route.
+pub(in crate::http) struct Segments<T>(pub(in crate::http) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<HttpState> for Segments<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(values)) => Ok(Self(values)),
+            Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+                let message =
+                    "the address has a part that is not UTF-8: percent-encode it as UTF-8";
+                Err(ApiError::arguments(message))
+            }
+            Err(_) => Err(ApiError::new(
+                Code::Internal,
+                "the server does not know its own routes",
+            )),
         }
-        Err(_) => Err(ApiError::new(
-            Code::Internal,
-            "the server does not know its own routes",
-        )),
     }
 }

@@ -113,6 +113,25 @@ async fn a_cancelled_run_ends_as_cancelled_for_its_caller(#[case] engine: Engine
 }
 
 #[tokio::test]
+async fn a_deletion_that_ends_only_a_run_is_recorded() {
+    let it = Administered::on(
+        Engine::Fake,
+        "shell",
+        &[BUDGET, ("MAX_CONCURRENT_RUNS", "1")],
+    )
+    .await;
+    it.run(&it.research, "demo", LONG).await;
+    let waiting = it.run(TOKEN, "demo", LONG).await;
+    let path = format!("/admin/v1/conversations/{}", key(&it.app, "demo"));
+    assert!(!it.app.workspace("demo").exists());
+    assert_eq!(it.ask(Method::DELETE, &path).await.status, 200);
+    assert!(it.outcome(TOKEN, &waiting).await["status"] != "running");
+    assert!(!it.app.workspace("demo").exists());
+    it.app.assert_nothing_is_left().await;
+    insta::assert_snapshot!(it.events("admin"), @r#"{"event":"admin_conversation_deleted","via":"DELETE /admin/v1/conversations/{key}","client":"operator","client_version":"1.0","tenant":"default","conversation":"d37f9d488864"}"#);
+}
+
+#[tokio::test]
 async fn of_runs_with_one_id_the_meant_one_is_cancelled() {
     const ID: &str = "run_0123456789abcdef0123456789abcdef";
     let it = Administered::new().await;

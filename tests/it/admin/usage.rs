@@ -30,7 +30,7 @@ async fn usage_is_counted_exactly_and_survives_a_restart() {
     let mut counted = 0;
     for round in 1..=3 {
         let app = start().await;
-        let before = usage(&app, "group=").await["usage"][0]["runs"]["ok"].clone();
+        let before = usage(&app, "").await["usage"][0]["runs"]["ok"].clone();
         assert_eq!(before.as_u64().unwrap_or_default(), counted);
         let run = |number: usize| {
             let arguments = json!({ "conversationId": format!("c{number}"), "language": "shell", "code": "echo hi" });
