@@ -6,13 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The longest frame, without its length: 32 MiB.
 pub const FRAME_MAX: usize = 32 << 20;
+
+/// Where the hatch is in a sandbox that has one: the socket through which listening sockets leave it.
+pub const HATCH_PATH: &str = "/.sandbox-hatch";
+
+/// How many sockets can be handed over at a time: as many descriptors as the kernel takes in one message.
+pub const SOCKETS_HANDED_MAX: usize = 253;
 
 /// How many addresses a `park` frame may have tried: each is a connection.
 pub const MUST_NOT_REACH_MAX: usize = 8;
@@ -32,6 +38,8 @@ pub enum Frame {
     Run(Run),
     /// Run code in the kernel, which the parked run process becomes, and answer `end`.
     Cell(Cell),
+    /// Hand over listening sockets. The answer comes through the hatch.
+    Listen(Listen),
     /// Interrupt a cell, or end a run. The only answer is the end of it.
     Interrupt(Interrupt),
     /// Answer `held`, whatever is going on.
@@ -108,6 +116,37 @@ pub struct Cell {
     pub deadline_ms: u64,
     /// How long after an interrupt the kernel may go on before everything is killed.
     pub interrupt_ms: u64,
+}
+
+/// Asks for sockets that listen in the sandbox's own network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listen {
+    /// That of the run or cell that comes next, and of the answer.
+    pub number: u64,
+    /// Where connections are taken, in the order in which the sockets are handed over.
+    #[serde(deserialize_with = "handable")]
+    pub tcp: Vec<SocketAddrV4>,
+    /// Where datagrams are taken, by the last socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<SocketAddrV4>,
+}
+
+fn handable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddrV4>, D::Error> {
+    let addresses = Vec::deserialize(deserializer)?;
+    if addresses.len() >= SOCKETS_HANDED_MAX {
+        return Err(D::Error::invalid_length(addresses.len(), &"fewer"));
+    }
+    Ok(addresses)
+}
+
+/// What comes through the hatch, with the sockets: the answer to a `listen` frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// That of the frame.
+    pub number: u64,
+    /// Why there are no sockets, if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Asks for the end of a cell or a run before its deadline.
@@ -284,6 +323,13 @@ mod tests {
         assert_eq!(encode_frame(&cell("x")).unwrap(), framed(body.as_bytes()));
         let body = r#"{"op":"interrupt","number":7}"#;
         assert_eq!(encode_frame(&interrupt()).unwrap(), framed(body.as_bytes()));
+        let listen = Frame::Listen(Listen {
+            number: 7,
+            tcp: vec!["127.77.0.1:443".parse().unwrap()],
+            udp: Some("127.0.0.1:53".parse().unwrap()),
+        });
+        let body = r#"{"op":"listen","number":7,"tcp":["127.77.0.1:443"],"udp":"127.0.0.1:53"}"#;
+        assert_eq!(encode_frame(&listen).unwrap(), framed(body.as_bytes()));
         let body = r#"{"op":"weigh"}"#;
         assert_eq!(
             encode_frame(&Frame::Weigh).unwrap(),

@@ -22,6 +22,7 @@ use crate::confine::Confinement;
 use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::feed::{Feed, Progress};
+use crate::hatch::Hatch;
 use crate::kernel::{Cell, Kernel};
 use crate::output::Output;
 use crate::run::Run;
@@ -61,6 +62,7 @@ const UNTAKEN: &str = "the parked process ended without its program";
 pub(crate) struct Init {
     command: Vec<OsString>,
     signals: OwnedFd,
+    hatch: Hatch,
     frames: FrameReader,
     output: Output,
     cgroup: Cgroup,
@@ -109,10 +111,15 @@ enum Answer {
 }
 
 impl Init {
-    pub(crate) fn new(signals: OwnedFd, command: Vec<OsString>) -> Result<Self, Stop> {
+    pub(crate) fn new(
+        signals: OwnedFd,
+        hatch: Hatch,
+        command: Vec<OsString>,
+    ) -> Result<Self, Stop> {
         Ok(Self {
             command,
             signals,
+            hatch,
             frames: FrameReader::new(),
             output: Output::open()?,
             cgroup: Cgroup::open(Path::new("/sys/fs/cgroup")),
@@ -400,6 +407,10 @@ impl Init {
                 }
             }
             Some(Frame::Run(run)) => self.start(run).map(|()| true),
+            Some(Frame::Listen(frame)) => {
+                self.hatch.hand_over(&frame);
+                Ok(true)
+            }
             Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
             // Its cell has already ended.
             Some(Frame::Interrupt(_)) => Ok(true),

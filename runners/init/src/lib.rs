@@ -9,8 +9,8 @@ mod records;
 pub mod variables;
 
 pub use frames::{
-    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, MUST_NOT_REACH_MAX, Park, Run,
-    encode_frame,
+    Cell, FRAME_MAX, Frame, FrameError, FrameReader, HATCH_PATH, Handed, Interrupt, Listen,
+    MUST_NOT_REACH_MAX, Park, Run, SOCKETS_HANDED_MAX, encode_frame,
 };
 pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,

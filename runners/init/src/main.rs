@@ -38,6 +38,7 @@ mod environment;
 mod feed;
 mod filter;
 mod freeze;
+mod hatch;
 mod held;
 mod init;
 mod kernel;
@@ -60,6 +61,7 @@ use rustix::thread::set_no_new_privs;
 use sandbox_init::{FrameError, variables};
 
 use crate::filter::Filter;
+use crate::hatch::Hatch;
 use crate::init::Init;
 use crate::limits::LimitsError;
 use crate::network::NetworkError;
@@ -140,7 +142,8 @@ fn prepare() -> Result<Init, Stop> {
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;
-    let init = Init::new(signals, std::env::args_os().skip(1).collect())?;
+    let hatch = Hatch::open();
+    let init = Init::new(signals, hatch, std::env::args_os().skip(1).collect())?;
     // Last: it refuses what PID 1 has done by now.
     sys::restrict(&mut Filter::for_all())?;
     Ok(init)

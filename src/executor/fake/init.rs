@@ -124,7 +124,8 @@ impl Init {
                 Ok(())
             }
             Frame::Cell(cell) => self.cell(&cell).await,
-            Frame::Interrupt(_) => Ok(()),
+            // There is no hatch.
+            Frame::Listen(_) | Frame::Interrupt(_) => Ok(()),
             Frame::Weigh => {
                 let bytes = self.kernel.as_ref().and_then(|env| env.get(HELD));
                 let bytes = bytes.and_then(|bytes| bytes.parse().ok());

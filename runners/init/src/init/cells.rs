@@ -61,6 +61,10 @@ impl Init {
                 thaw();
                 Ok(true)
             }
+            Some(Frame::Listen(frame)) => {
+                self.hatch.hand_over(&frame);
+                Ok(true)
+            }
             Some(Frame::Interrupt(_)) => Ok(true),
             Some(Frame::Weigh) => self.weigh().map(|()| true),
             Some(Frame::Park(_) | Frame::Run(_)) => Err(Stop::NotForKernel),
