@@ -37,7 +37,7 @@ use tracing::{error, info};
 
 pub use self::command::TokenCommand;
 use self::file::{Book, Entry};
-pub use self::limits::TenantLimits;
+pub use self::limits::{NetworkLimits, TenantLimits};
 use self::overview::LastUse;
 pub use self::overview::{KnownTenant, KnownToken};
 pub use self::secret::{TokenHash, TokenHashError};

@@ -14,6 +14,7 @@ mod kubernetes;
 mod log;
 mod misspelt;
 mod names;
+mod network;
 mod oauth;
 mod packages;
 mod pool;
@@ -47,6 +48,7 @@ pub use self::kernel::KernelConfig;
 pub use self::kubernetes::{KubernetesConfig, Seccomp, ServerPod, Tolerated};
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
+pub use self::network::{NetworkConfig, NetworkMode};
 pub(crate) use self::oauth::is_safe;
 pub use self::oauth::{Allowed, CloudflareConfig, IntrospectionClient, OauthConfig, OauthTenant};
 pub use self::packages::PackageConfig;
@@ -91,6 +93,8 @@ pub struct Config {
     pub storage: StorageConfig,
     /// Which container engine is used, and what a run may reach through it.
     pub engine: EngineConfig,
+    /// What programs reach by name.
+    pub network: NetworkConfig,
     /// What one run may use.
     pub limits: RunLimits,
     /// How many runs there may be.
@@ -287,12 +291,14 @@ impl Config {
         let oauth = OauthConfig::read(&mut reader, &http.public_base_url);
         let storage = StorageConfig::read(&mut reader);
         let engine = EngineConfig::read(&mut reader);
+        let network = NetworkConfig::read(&mut reader);
         let limits = RunLimits::read(&mut reader);
         let config = Self {
             http,
             oauth,
             storage,
             engine,
+            network,
             admission: AdmissionConfig::read(&mut reader, limits.memory),
             limits,
             pool: PoolConfig::read(&mut reader),
@@ -357,6 +363,15 @@ impl Config {
             let expected = "addresses of resolvers with EXECUTOR=kubernetes and ALLOW_NETWORK=1: the cluster's own would tell \
                             programs the names of its services";
             reader.reject("RUN_DNS", expected);
+        }
+        if engine.kubernetes.is_some() && self.network.allow.is_some() {
+            let name = if reader.is_set("NETWORK_ALLOW") {
+                "NETWORK_ALLOW"
+            } else {
+                "NETWORK"
+            };
+            let expected = "left out with EXECUTOR=kubernetes: sockets cannot be handed over from one node to another";
+            reader.reject(name, expected);
         }
         let replicas = engine.kubernetes.as_ref().map(|cluster| &cluster.replicas);
         let is_somewhere = replicas.is_some_and(|it| it.lease.is_some() && it.pod_ip.is_none());

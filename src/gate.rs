@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::admission::{Admission, AdmissionError, Permit};
 use self::floor::Floor;
-use self::network::NetworkPolicy;
+use self::network::{NetworkPolicy, NetworkRefusal};
 use self::proof::{Proof, Unproven};
 pub(crate) use self::stop::Stop;
 use self::visitors::{Visitor, Visitors};
@@ -73,8 +73,8 @@ pub(crate) struct Visit<'a> {
 /// What for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wants {
-    /// To run a program, with the network or without.
-    Run { network: bool },
+    /// To run a program, with the network or without, and with these hosts only if there are any.
+    Run { network: bool, hosts: Vec<String> },
     /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
     Install,
     /// To find out whether the sandbox or the network holds. It waits for no check, but for a permit.
@@ -99,7 +99,7 @@ pub(crate) enum GateError {
     Unproven(#[from] Unproven),
     /// Why the network is closed.
     #[error("the network is closed: {0}")]
-    Network(String),
+    Network(NetworkRefusal),
     /// There is no room for files.
     #[error(transparent)]
     Storage(#[from] WorkspaceError),
@@ -128,6 +128,7 @@ impl Gate {
     /// Nothing is known yet, and nobody is inside.
     pub fn new(
         catalog: Catalog,
+        network: NetworkPolicy,
         access: Access,
         admission: Admission,
         floor: Floor,
@@ -136,7 +137,7 @@ impl Gate {
         Self {
             catalog,
             proof: Proof::default(),
-            network: NetworkPolicy::default(),
+            network,
             access,
             admission,
             floor,
@@ -194,36 +195,36 @@ impl Gate {
     async fn check(&self, tenant: &Tenant, wants: &Wants) -> Result<NetworkAccess, GateError> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
-            Wants::Run { network } => *network,
-            Wants::Install => false,
+            Wants::Run { network, hosts } => network.then_some(hosts),
+            Wants::Install => None,
         };
         // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
         if let EngineView::Down(outage) = &self.catalog.view().engine {
             return Err(GateError::EngineLost(outage.clone()));
         }
         self.proof.wait().await?;
-        let network = if network {
-            if self.access.limits(tenant).is_offline {
-                let reason =
-                    "programs of this tenant have none, which the server's operator can change";
-                return Err(GateError::Network(reason.to_owned()));
+        let network = match network {
+            Some(hosts) => {
+                let limits = self.access.limits(tenant);
+                let network = self.network.for_run(&limits.network, hosts).await;
+                network.map_err(GateError::Network)?
             }
-            self.network.wait().await.map_err(GateError::Network)?
-        } else {
-            NetworkAccess::None
+            None => NetworkAccess::None,
         };
         self.workspaces.check_storage(tenant)?;
         self.floor.make_room().await?;
         Ok(network)
     }
 
-    /// Whether something is being found out that the visitor has to wait for.
-    fn is_being_checked(&self, wants: &Wants) -> bool {
+    /// Whether something is being found out that the visitor of a tenant has to wait for.
+    fn is_being_checked(&self, tenant: &Tenant, wants: &Wants) -> bool {
         match wants {
             Wants::Check { .. } => false,
             Wants::Install => self.proof.is_pending(),
-            Wants::Run { network } => {
-                self.proof.is_pending() || (*network && self.network.is_unknown())
+            Wants::Run { network, .. } => {
+                let limits = || self.access.limits(tenant);
+                self.proof.is_pending()
+                    || (*network && self.network.is_being_checked(&limits().network))
             }
         }
     }
@@ -310,7 +311,7 @@ impl Entered {
                 })
                 .await?;
             // The check is a run too, and needs a permit.
-            let permit = (!gate.is_being_checked(wants)).then_some(permit);
+            let permit = (!gate.is_being_checked(conversation.tenant(), wants)).then_some(permit);
             let network = stop
                 .unless(gate.check(conversation.tenant(), wants))
                 .await?;

@@ -98,6 +98,12 @@ pub enum KernelError {
          kernel without its variables"
     )]
     Network(bool),
+    /// Both have listed hosts, but not the same.
+    #[error(
+        "the kernel of this conversation was started with other hosts, {0}: give the same, or restart: true for a new \
+         kernel without its variables"
+    )]
+    Hosts(String),
     /// The run sets variables that the interpreter has already read.
     #[error(
         "environment sets {0}, which an interpreter reads when it starts: give restart: true for a new kernel \

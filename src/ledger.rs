@@ -271,6 +271,7 @@ impl RunHandle {
             ),
             cpu_ms: usage.and_then(|usage| usage.cpu_ms),
             wall_ms: usage.map(|usage| usage.wall_ms),
+            reached: outcome.ok().and_then(|outcome| outcome.network.clone()),
         }
     }
 

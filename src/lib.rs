@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod admin;
+pub mod allow_list;
 mod api;
 pub mod app;
 pub mod argument;
@@ -15,6 +16,7 @@ pub mod config;
 pub mod control;
 pub mod conversation;
 pub mod conversations;
+pub mod egress;
 pub mod executor;
 pub mod expiry;
 pub mod files;

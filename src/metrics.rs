@@ -4,6 +4,7 @@
 //! asks. Labels come from short lists: languages of runners, our own words, route templates. A conversation, a path or
 //! anything else that a caller chooses is never one.
 
+mod egress;
 mod labels;
 mod process;
 mod service;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::egress::EgressMetrics;
 use self::labels::BuildLabels;
 pub use self::labels::{
     AnswerLabels, HttpLabels, InstallLabels, InstallTimeLabels, KernelLabels, LostLabels,
@@ -27,6 +29,7 @@ pub use self::labels::{
 };
 use self::service::ServiceMetrics;
 use crate::config::Toolset;
+use crate::egress::NetworkReport;
 
 /// The media type of [`Metrics::render`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -73,6 +76,8 @@ pub struct Metrics {
     pub kernels: Family<KernelLabels, Gauge>,
     /// Kernels that ended.
     pub lost_kernels: Family<LostLabels, Counter>,
+    /// What runs did in the network of listed hosts.
+    egress: EgressMetrics,
     /// Containers of this server.
     pub containers: Gauge,
     /// The same on each node of a cluster.
@@ -126,6 +131,7 @@ impl Metrics {
             warm: Family::default(),
             kernels: Family::default(),
             lost_kernels: Family::default(),
+            egress: EgressMetrics::default(),
             containers: Gauge::default(),
             containers_by_node: Family::default(),
             engine_up: Gauge::default(),
@@ -196,6 +202,7 @@ impl Metrics {
             "Kernels that ended, by why",
             self.lost_kernels.clone(),
         );
+        self.egress.register(ours);
         ours.register(
             "http_requests",
             "HTTP requests by route, with status 499 when the client went away",
@@ -406,6 +413,11 @@ impl Metrics {
         }
         let labels = InstallLabels { language, outcome };
         self.installs.get_or_create_owned(&labels).inc();
+    }
+
+    /// Adds what a run did in the network of listed hosts.
+    pub(crate) fn count_traffic(&self, report: &NetworkReport) {
+        self.egress.count(report);
     }
 
     /// Counts a kernel that ended.

@@ -106,6 +106,7 @@ impl Runs {
         let mut timing = Timing::new();
         let wants = Wants::Run {
             network: request.network,
+            hosts: request.hosts.clone(),
         };
         let ran = self
             .carry_out(wants, request, progress, cancel, &mut timing)
@@ -197,14 +198,22 @@ impl Runs {
         timing.end(Phase::Queue);
         progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
-        let (seat, workspace) = entered.stop.unless(seat).await?;
+        let (mut seat, workspace) = entered.stop.unless(seat).await?;
+        let opened = async { Ok::<_, NotBegun>(seat.open_network(&prepared.network).await?) };
+        let traffic = entered.stop.unless(opened).await?;
         let job = Job {
             prepared: &prepared,
             workspace: &workspace,
             progress,
             stop: &entered.stop,
         };
-        self.run_seated(seat, job, timing).await
+        let mut ran = self.run_seated(seat, job, timing).await;
+        if let (Ok(outcome), Some((list, traffic))) = (&mut ran, traffic) {
+            let report = traffic.report();
+            self.metrics.count_traffic(&report);
+            outcome.add_network(report, &list);
+        }
+        ran
     }
 
     /// The answer for the caller.

@@ -17,6 +17,7 @@
 mod capture;
 mod cut;
 mod drain;
+mod egress;
 mod lanes;
 mod launcher;
 mod scale;
@@ -38,9 +39,13 @@ pub(crate) use self::capture::whole_characters;
 pub use self::capture::{Capture, Captured, Counter};
 pub use self::cut::{Cut, Uncut};
 use self::drain::{Expect, Report};
+use self::egress::Egress;
+pub use self::egress::SandboxEgress;
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 pub use self::scale::Scale;
+use crate::allow_list::AllowList;
+use crate::egress::{Outlet, Traffic};
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ErrorKind, ExecutorError, Outage};
@@ -65,6 +70,8 @@ pub struct Program {
 /// One running container. Dropping it removes it.
 #[derive(Debug)]
 pub struct Sandbox {
+    /// The way of its programs to listed hosts. First, because it goes before the container does.
+    egress: Option<Egress>,
     container: Container,
     started: Instant,
     input: Input,
@@ -123,6 +130,9 @@ pub enum SandboxError {
     /// What a run left behind cannot be undone; in the words of sandbox-init.
     #[error("failed to clean the sandbox: {0}")]
     NotClean(String),
+    /// Its programs cannot reach listed hosts.
+    #[error("failed to open the network: {0}")]
+    NoOutlet(String),
     /// The program does not fit into a frame.
     #[error("failed to hand over the program")]
     Frame(#[source] sandbox_init::FrameError),
@@ -234,6 +244,29 @@ impl Sandbox {
         async move { ended.await.map_err(SandboxError::Start) }
     }
 
+    /// Opens the way to listed hosts for the next program, and for later cells of a kernel, and returns what counts its
+    /// traffic.
+    ///
+    /// # Errors
+    /// [`SandboxError::NoOutlet`], with the reason.
+    pub async fn open_outlet(
+        &mut self,
+        list: &Arc<AllowList>,
+    ) -> Result<Arc<Traffic>, SandboxError> {
+        let Some(egress) = &mut self.egress else {
+            let reason = "the sandbox was started without a way to listed hosts";
+            return Err(SandboxError::NoOutlet(reason.to_owned()));
+        };
+        if let Some(traffic) = egress.kept(list) {
+            return Ok(traffic);
+        }
+        let frame = Outlet::frame(self.number + 1, list);
+        let sent = encode_frame(&Frame::Listen(frame.clone())).map_err(SandboxError::Frame)?;
+        self.input.put(&sent).await;
+        let opened = egress.receive(&frame, list).await;
+        opened.map_err(|error| SandboxError::NoOutlet(chain(&error)))
+    }
+
     /// Runs a program to its end, which comes at once when `interrupt` resolves. Its output goes to `capture` as it
     /// comes. With `reuse`, the sandbox then cleans itself: wait for that with [`Sandbox::clean`].
     ///
@@ -264,8 +297,13 @@ impl Sandbox {
             end,
             clean: Some(clean),
         };
-        self.send(expect, &frame, answer, interrupted(interrupt, number))
-            .await
+        let ended = self
+            .send(expect, &frame, answer, interrupted(interrupt, number))
+            .await;
+        if let Some(egress) = &mut self.egress {
+            egress.close().await;
+        }
+        ended
     }
 
     /// Runs a cell: a program in the parked interpreter, which stays with everything in it. The cell is interrupted at

@@ -7,6 +7,7 @@ use strum::VariantNames as _;
 
 use crate::audit::Audit;
 use crate::gate::Gate;
+use crate::gate::network::Reach;
 use crate::kernels::Kernels;
 use crate::metrics::{KernelLabels, Metrics, NodeLabels, UNKNOWN_LANGUAGE, WarmLabels, set};
 use crate::packages::{Packages, PackagesErrorKind};
@@ -52,9 +53,20 @@ impl Status {
         self.pool.avoided_nodes()
     }
 
+    /// What a tenant's runs reach that ask for the network.
+    pub(crate) fn reach_for(&self, tenant: &Tenant) -> Reach {
+        self.gate
+            .network
+            .reach(&self.gate.access.limits(tenant).network)
+    }
+
     /// Whether a tenant's runs may use the network.
     pub(crate) fn has_network_for(&self, tenant: &Tenant) -> bool {
-        self.gate.network.access().is_ok() && !self.gate.access.limits(tenant).is_offline
+        match self.reach_for(tenant) {
+            Reach::Nothing => false,
+            Reach::Listed(list) => !list.is_empty(),
+            Reach::Internet => self.gate.network.access().is_ok(),
+        }
     }
 
     /// Whether variables of this runner's programs can be kept.

@@ -15,9 +15,11 @@ use serde::Deserialize;
 use toml_edit::Datetime;
 
 use super::AccessError;
-use super::limits::TenantLimits;
+use super::limits::{NetworkLimits, TenantLimits};
 use super::overview::LastUse;
 use super::secret::TokenHash;
+use crate::allow_list::{AllowList, Entry as ListEntry, EntryError};
+use crate::config::NetworkMode;
 use crate::principal::{Name, Principal, Tenant};
 use crate::scope::Scopes;
 use crate::units::parse_size;
@@ -82,7 +84,19 @@ struct TenantTable {
     storage_limit: Option<String>,
     workspace_quota: Option<String>,
     languages: Option<BTreeSet<String>>,
-    network: Option<bool>,
+    network: Option<NetworkValue>,
+    network_allow: Option<Vec<String>>,
+}
+
+/// Whether there is a network, or which.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`network` is true, false, \"off\", \"listed\" or \"open\""
+)]
+enum NetworkValue {
+    Is(bool),
+    Mode(String),
 }
 
 #[derive(Deserialize)]
@@ -295,6 +309,24 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
     if table.languages.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(flawed("no `languages`: name some, or leave the line out"));
     }
+    let mode = table.network.map(|network| match network {
+        NetworkValue::Is(false) => Ok(Some(NetworkMode::Off)),
+        NetworkValue::Is(true) => Ok(None),
+        NetworkValue::Mode(mode) => NetworkMode::parse(&mode).map(Some).ok_or_else(|| {
+            flawed(&format!(
+                "a `network` that is none, {mode:?}: write off, listed or open"
+            ))
+        }),
+    });
+    let mode = mode.transpose()?.flatten();
+    let allow = table.network_allow.map(|hosts| {
+        let entries: Result<Vec<ListEntry>, _> = hosts.iter().map(|host| host.parse()).collect();
+        let list = entries.map_err(|error: EntryError| error.to_string());
+        let list = list.and_then(|list| AllowList::new(list).map_err(|error| error.to_string()));
+        list.map(Arc::new)
+            .map_err(|error| flawed(&format!("a `network_allow` that is no list: {error}")))
+    });
+    let allow = allow.transpose()?;
     Ok(TenantLimits {
         max_runs: table.max_runs,
         max_kernels: table.max_kernels,
@@ -302,7 +334,7 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
         storage: size("storage_limit", table.storage_limit)?,
         quota: size("workspace_quota", table.workspace_quota)?,
         languages: table.languages,
-        is_offline: table.network == Some(false),
+        network: NetworkLimits { mode, allow },
     })
 }
 

@@ -1,8 +1,19 @@
 //! What a tenant may use of the server, as its table in `ACCESS_FILE` says.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::config::RateLimit;
+use crate::allow_list::AllowList;
+use crate::config::{NetworkMode, RateLimit};
+
+/// What a tenant's programs reach with the network, in place of what those of others do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// What they reach (`network`).
+    pub mode: Option<NetworkMode>,
+    /// The hosts that are listed for them (`network_allow`).
+    pub allow: Option<Arc<AllowList>>,
+}
 
 /// What a tenant may use of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +30,6 @@ pub struct TenantLimits {
     pub quota: Option<u64>,
     /// The languages that it may use (`languages`); all without.
     pub languages: Option<BTreeSet<String>>,
-    /// Whether its programs may not use the network (`network = false`).
-    pub is_offline: bool,
+    /// What its programs reach with the network (`network`, `network_allow`); what those of others do without.
+    pub network: NetworkLimits,
 }

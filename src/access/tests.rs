@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 
 use super::*;
+use crate::config::NetworkMode;
 
 fn new(path: &Path, tenant: &str, name: &str) -> String {
     let command = TokenCommand::New {
@@ -251,5 +252,8 @@ fn limits_count_on_while_the_file_is_gone() {
     access.look(&path);
     assert_eq!(access.caller(&token), Err(Denied::Unknown));
     let limits = access.limits(&Tenant::Default);
-    assert_eq!((limits.max_runs, limits.is_offline), (Some(1), true));
+    assert_eq!(
+        (limits.max_runs, limits.network.mode),
+        (Some(1), Some(NetworkMode::Off))
+    );
 }

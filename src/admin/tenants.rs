@@ -139,7 +139,7 @@ impl LimitsRow {
             storage_limit: limits.storage,
             workspace_quota: limits.quota,
             languages: languages.map(|names| names.iter().cloned().collect()),
-            network: !limits.is_offline,
+            network: limits.network.mode != Some(NetworkMode::Off),
         }
     }
 }

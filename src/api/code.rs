@@ -26,6 +26,7 @@ pub(crate) enum Code {
     FileTooLarge,
     ForbiddenScope,
     HostNotAllowed,
+    HostNotListed,
     InsufficientScope,
     InstallBusy,
     InstallTimeout,
@@ -38,6 +39,7 @@ pub(crate) enum Code {
     KernelDiffers,
     LeaderLost,
     MethodNotAllowed,
+    NetworkFailed,
     NetworkRefused,
     NoAuditLog,
     NoLeader,
@@ -86,6 +88,7 @@ impl Code {
             | Self::InsufficientScope
             | Self::NotAllowed
             | Self::NetworkRefused
+            | Self::HostNotListed
             | Self::PackageBlocked => StatusCode::FORBIDDEN,
             Self::ConversationNotFound
             | Self::FileNotFound
@@ -121,6 +124,7 @@ impl Code {
             | Self::AuthUnavailable
             | Self::Stopping
             | Self::SandboxNotProven
+            | Self::NetworkFailed
             | Self::PackageOffline
             | Self::NoLeader => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

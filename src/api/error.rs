@@ -183,6 +183,8 @@ impl From<&RunError> for CallError {
             RunError::NoKernel { .. } => Code::StatefulUnavailable,
             RunError::Kernel(error) => kernel_code(error),
             RunError::Network(_) => Code::NetworkRefused,
+            RunError::NotListed(_) => Code::HostNotListed,
+            RunError::Outlet(_) => Code::NetworkFailed,
             RunError::Unproven(_) => Code::SandboxNotProven,
             RunError::Admission(error) => admission_code(error),
             RunError::Workspace(error) => return error.into(),
@@ -258,7 +260,9 @@ const fn kernel_code(error: &KernelError) -> Code {
     match error {
         KernelError::Busy(_) | KernelError::Crowded(_) => Code::SessionBusy,
         KernelError::Full(_) | KernelError::TenantFull(_) => Code::Busy,
-        KernelError::Network(_) | KernelError::Environment(_) => Code::KernelDiffers,
+        KernelError::Network(_) | KernelError::Hosts(_) | KernelError::Environment(_) => {
+            Code::KernelDiffers
+        }
         KernelError::Closed => Code::Stopping,
     }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::egress::NetworkReport;
 use crate::kernels::KernelLoss;
 use crate::ledger::RunHandle;
 use crate::links::FileLink;
@@ -52,6 +53,10 @@ pub(crate) struct RunOutcome {
     /// How many more, as far as they were counted; missing when there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files_left_out: usize,
+    /// What the program did in the network of listed hosts: whom it reached, and whom not and why. Missing without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub network: Option<NetworkReport>,
     /// What there is to know about the pictures of this answer: which were scaled down, which are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -91,7 +96,8 @@ impl RunOutcome {
             files: outcome.files.clone(),
             files_truncated: outcome.files_truncated,
             files_left_out: outcome.files_left_out,
-            notes: Vec::new(),
+            network: outcome.network.clone(),
+            notes: outcome.network.iter().map(ToString::to_string).collect(),
             conversation_id: run.conversation.id().to_owned(),
             run_id: run.id.clone(),
             kernel_alive: outcome.hint.is_kernel_alive(),
@@ -155,6 +161,7 @@ impl RunOutcome {
             files: Vec::new(),
             files_truncated: false,
             files_left_out: 0,
+            network: None,
             notes: Vec::new(),
             conversation_id: run.conversation.id().to_owned(),
             run_id: run.id.clone(),

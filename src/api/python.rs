@@ -122,6 +122,7 @@ pub(crate) fn request(
         code,
         stdin,
         network: false,
+        hosts: Vec::new(),
         environment: BTreeMap::new(),
         timeout: timeout
             .map(|seconds| time_limited(seconds, max))
@@ -159,6 +160,7 @@ mod tests {
                 files: Vec::new(),
                 files_truncated: false,
                 files_left_out: 0,
+                network: None,
                 notes: Vec::new(),
                 conversation_id: String::new(),
                 run_id: String::new(),

@@ -15,6 +15,7 @@ use crate::files::ConversationFiles;
 use crate::gate::Gate;
 use crate::gate::admission::Admission;
 use crate::gate::floor::Floor;
+use crate::gate::network::NetworkPolicy;
 use crate::kernels::Kernels;
 use crate::ledger::Ledger;
 use crate::links::FileLinks;
@@ -47,6 +48,7 @@ impl App {
             Arc::clone(&platform.executor),
             instance.identity.clone(),
             config.engine.subnets,
+            settings::egress(&config),
             tasks.clone(),
         );
         let tally = tally(&config).map_err(|error| instance::unusable(root, error.into()))?;
@@ -112,6 +114,7 @@ fn parts(
         limits: Arc::new(config.limits.clone()),
         gate: Gate::new(
             catalog,
+            NetworkPolicy::new(&config.network),
             access.clone(),
             Admission::new(config.admission, access),
             Floor::new(workspaces.clone(), kernels.clone()),

@@ -3,20 +3,23 @@
 #[cfg(feature = "kubernetes")]
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[cfg(feature = "kubernetes")]
 use crate::config::KubernetesConfig;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::control::Control;
+use crate::egress::{Hatches, Outside};
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, MountSource};
 use crate::executor::installed::{INIT, SECCOMP};
 #[cfg(feature = "kubernetes")]
 use crate::executor::kubernetes::PodSetup;
-use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
+use crate::executor::spec::{ContainerLimits, DATA_ALIAS, PRIVATE};
 use crate::pool::Setup;
 use crate::runner::catalog::Catalog;
+use crate::sandbox::SandboxEgress;
 use crate::workspace::WorkspaceLimits;
 
 impl From<&StorageConfig> for WorkspaceLimits {
@@ -28,6 +31,15 @@ impl From<&StorageConfig> for WorkspaceLimits {
             storage_bytes: config.limit,
         }
     }
+}
+
+/// How sandboxes reach listed hosts, if any are listed.
+pub(super) fn egress(config: &Config) -> Option<SandboxEgress> {
+    config.network.allow.as_ref()?;
+    Some(SandboxEgress {
+        hatches: Hatches::new(config.storage.root.join(PRIVATE)),
+        outside: Arc::new(Outside::new(&config.network)),
+    })
 }
 
 impl From<&StorageConfig> for MountSource {

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::origin::{Client, Operator, Origin};
 use crate::conversation::Conversation;
+use crate::egress::NetworkReport;
 use crate::principal::Principal;
 
 /// Digits of a caller's tag.
@@ -75,6 +76,9 @@ pub enum Event {
         /// Elapsed time of the program.
         #[serde(skip_serializing_if = "Option::is_none")]
         wall_ms: Option<u64>,
+        /// What it did in the network of listed hosts, if it had that.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reached: Option<NetworkReport>,
     },
     /// A file was stored.
     FileUploaded {

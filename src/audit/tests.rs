@@ -54,6 +54,7 @@ fn each_event_is_one_line() {
             status: "ok",
             cpu_ms: Some(20),
             wall_ms: Some(31),
+            reached: None,
         },
         Event::FileUploaded {
             change: change(),

@@ -32,7 +32,12 @@ impl fmt::Display for Config {
         let lines = lines
             .chain(self.answers.lines())
             .chain(self.storage.lines());
-        let lines = lines.chain(self.engine.lines()).chain([
+        let lines = lines.chain(self.engine.lines());
+        let lines = lines.chain(self.network.lines());
+        let cluster = self.engine.kubernetes.as_ref();
+        let lines =
+            lines.chain(cluster.map_or_else(KubernetesConfig::no_lines, KubernetesConfig::lines));
+        let lines = lines.chain([
             ("RUN_TIMEOUT", time(limits.timeout)),
             ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
             ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
@@ -185,7 +190,7 @@ impl EngineConfig {
             Some(_) => "kubernetes",
             None => "docker",
         };
-        let mut lines = vec![
+        vec![
             ("EXECUTOR", executor.to_owned()),
             ("DOCKER_HOST", self.host.clone().unwrap_or_default()),
             ("SANDBOX_RUNTIME", self.runtime.clone().unwrap_or_default()),
@@ -205,12 +210,6 @@ impl EngineConfig {
             ),
             ("RUN_DNS", dns.join(",")),
             ("RUN_SUBNETS", self.subnets.to_string()),
-        ];
-        lines.extend(
-            self.kubernetes
-                .as_ref()
-                .map_or_else(KubernetesConfig::no_lines, KubernetesConfig::lines),
-        );
-        lines
+        ]
     }
 }

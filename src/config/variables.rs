@@ -8,6 +8,7 @@ mod engine;
 mod http;
 mod kubernetes;
 mod logs;
+mod network;
 mod packages;
 mod runs;
 mod storage;
@@ -18,6 +19,7 @@ pub static VARIABLES: LazyLock<Vec<Variable>> = LazyLock::new(|| {
         http::HTTP,
         storage::STORAGE,
         engine::ENGINE,
+        network::NETWORK,
         kubernetes::KUBERNETES,
         runs::RUNS,
         packages::PACKAGES,

@@ -68,7 +68,11 @@ impl HostPaths {
             Place::Init => return Ok(self.root.join(&self.init)),
             Place::Operator(Provided::Wheelhouse) => &self.wheelhouse,
             Place::Operator(Provided::CaBundle) => &self.ca_bundle,
-            Place::Workspace(_) | Place::Slot(_) | Place::Scratch(_) | Place::Downloads => &None,
+            Place::Workspace(_)
+            | Place::Slot(_)
+            | Place::Scratch(_)
+            | Place::Hatch(_)
+            | Place::Downloads => &None,
         };
         let below = place.below_root().map(|path| self.root.join(path));
         below

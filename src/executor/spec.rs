@@ -7,11 +7,13 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
 pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, ReadOnlyMount};
 use super::LaneId;
+use crate::allow_list::AllowList;
 
 /// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
@@ -41,6 +43,8 @@ pub struct ContainerSpec {
     pub limits: ContainerLimits,
     /// What they may reach.
     pub network: NetworkAccess,
+    /// The hatch through which its PID 1 hands sockets over, by its name; see [`crate::egress`].
+    pub hatch: Option<String>,
     /// The network that it has to itself. Without one it reaches nothing, whatever it may.
     pub lane: Option<LaneId>,
     /// What the container is for at first.
@@ -74,14 +78,41 @@ pub enum Priority {
     Load,
 }
 
-/// What a container may reach.
+/// What a program may reach. Its container has a network of the engine's with [`Bridge`](Self::Bridge) only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkAccess {
     /// Nothing but itself.
     None,
+    /// Hosts by name, from a container without a network.
+    Listed(Arc<AllowList>),
     /// What the firewall leaves open, through a lane, with these resolvers.
     Bridge {
         /// Resolvers; empty means those the engine gives.
         dns: Vec<IpAddr>,
     },
+}
+
+impl NetworkAccess {
+    /// Whether the container has a network of the engine's.
+    pub fn is_of_engine(&self) -> bool {
+        matches!(self, Self::Bridge { .. })
+    }
+
+    /// What the container may reach whose programs may reach this.
+    #[must_use]
+    pub fn of_container(self) -> Self {
+        match self {
+            Self::None | Self::Listed(_) => Self::None,
+            bridge @ Self::Bridge { .. } => bridge,
+        }
+    }
+
+    /// Whether a program with this access may use what another one with `other` has left open.
+    pub fn is_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) | (Self::Bridge { .. }, Self::Bridge { .. }) => true,
+            (Self::Listed(ours), Self::Listed(theirs)) => ours == theirs,
+            _ => false,
+        }
+    }
 }

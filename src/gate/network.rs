@@ -1,23 +1,55 @@
 //! Whether runs may use the network, and why not.
 //!
-//! The answer is yes only when it was proved that the network closes the host and private ranges to programs, or when
+//! A run reaches listed hosts, or the internet, as `NETWORK` and the limits of its tenant have it. Listed hosts need no
+//! proof, since such a run has no network of its own. For the rest, the answer is yes only when it was proved that the network closes the host and private ranges to programs, or when
 //! the operator takes the responsibility (`ALLOW_NETWORK=1`). [`crate::checks::network`] finds it out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::access::NetworkLimits;
+use crate::allow_list::{AllowList, NotListed};
+use crate::config::{NetworkConfig, NetworkMode};
 use crate::executor::spec::NetworkAccess;
 
 /// How long a run waits for the check to end.
 const WAIT: Duration = Duration::from_secs(15);
 
-/// What runs may reach when they ask for the network; an error says why it is not known.
+/// What runs may reach when they ask for the network.
 #[derive(Clone, Debug)]
-pub struct NetworkPolicy(Arc<watch::Sender<Result<NetworkState, String>>>);
+pub struct NetworkPolicy {
+    /// What is known of the engine's network; an error says why it is not.
+    state: Arc<watch::Sender<Result<NetworkState, String>>>,
+    mode: NetworkMode,
+    allow: Option<Arc<AllowList>>,
+}
+
+/// Why a run does not get the network that it asks for.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NetworkRefusal {
+    /// It is closed, for this reason.
+    #[error("{0}")]
+    Closed(String),
+    /// A host is not listed.
+    #[error(transparent)]
+    NotListed(#[from] NotListed),
+}
+
+/// What runs reach that ask for the network, when that is settled but for what has to be proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing.
+    Nothing,
+    /// These hosts.
+    Listed(Arc<AllowList>),
+    /// The internet.
+    Internet,
+}
 
 /// What is known about the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,20 +63,75 @@ pub enum NetworkState {
     Closed(String),
 }
 
-impl Default for NetworkPolicy {
-    fn default() -> Self {
-        let unknown = Err("the network was not checked yet".to_owned());
-        Self(Arc::new(watch::Sender::new(unknown)))
-    }
-}
-
 impl NetworkPolicy {
-    /// The network for a run that asks for it, or why there is none.
+    /// As the settings have it, with nothing known.
+    pub fn new(config: &NetworkConfig) -> Self {
+        let unknown = Err("the network was not checked yet".to_owned());
+        Self {
+            state: Arc::new(watch::Sender::new(unknown)),
+            mode: config.mode,
+            allow: config.allow.clone(),
+        }
+    }
+
+    /// What runs reach that have these limits.
+    pub fn reach(&self, limits: &NetworkLimits) -> Reach {
+        let own = limits.allow.as_ref().map(|_| NetworkMode::Listed);
+        match limits.mode.or(own).unwrap_or(self.mode) {
+            NetworkMode::Off => Reach::Nothing,
+            NetworkMode::Open => Reach::Internet,
+            NetworkMode::Listed => match (&self.allow, &limits.allow) {
+                // Without one of the server's, sandboxes have no way to hosts.
+                (None, _) => Reach::Nothing,
+                (Some(_), Some(own)) => Reach::Listed(Arc::clone(own)),
+                (Some(allow), None) => Reach::Listed(Arc::clone(allow)),
+            },
+        }
+    }
+
+    /// The network for a run with these limits that asks for it, and for these hosts only if it names any. Waits if
+    /// something has to be found out first.
+    ///
+    /// # Errors
+    /// The reason, for the model.
+    pub async fn for_run(
+        &self,
+        limits: &NetworkLimits,
+        hosts: &[String],
+    ) -> Result<NetworkAccess, NetworkRefusal> {
+        let closed = |reason: &str| NetworkRefusal::Closed(reason.to_owned());
+        match self.reach(limits) {
+            Reach::Nothing if self.mode == NetworkMode::Off => Err(closed(
+                "programs have none here, which the server's operator can change",
+            )),
+            Reach::Nothing => Err(closed(
+                "programs of this tenant have none, which the server's operator can change",
+            )),
+            Reach::Listed(list) if list.is_empty() => Err(closed(
+                "no host is listed that programs may reach, which the server's operator can change",
+            )),
+            Reach::Listed(list) if hosts.is_empty() => Ok(NetworkAccess::Listed(list)),
+            Reach::Listed(list) => Ok(NetworkAccess::Listed(Arc::new(list.narrowed(hosts)?))),
+            Reach::Internet if hosts.is_empty() => {
+                self.wait().await.map_err(NetworkRefusal::Closed)
+            }
+            Reach::Internet => Err(closed(
+                "this server has no list of hosts, so none can be named: leave hosts out",
+            )),
+        }
+    }
+
+    /// Whether a run with these limits that asks for the network has to wait for what is being found out.
+    pub fn is_being_checked(&self, limits: &NetworkLimits) -> bool {
+        self.reach(limits) == Reach::Internet && self.is_unknown()
+    }
+
+    /// The engine's network, or why there is none.
     ///
     /// # Errors
     /// The reason, for the model.
     pub fn access(&self) -> Result<NetworkAccess, String> {
-        match &*self.0.borrow() {
+        match &*self.state.borrow() {
             Ok(NetworkState::Open { dns }) => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
             Ok(NetworkState::Closed(reason)) | Err(reason) => Err(reason.clone()),
         }
@@ -52,7 +139,7 @@ impl NetworkPolicy {
 
     /// Whether nothing is known.
     pub fn is_unknown(&self) -> bool {
-        self.0.borrow().is_err()
+        self.state.borrow().is_err()
     }
 
     /// Like [`Self::access`], but first waits if nothing is known.
@@ -60,7 +147,7 @@ impl NetworkPolicy {
     /// # Errors
     /// The reason, for the model.
     pub async fn wait(&self) -> Result<NetworkAccess, String> {
-        let mut states = self.0.subscribe();
+        let mut states = self.state.subscribe();
         let known = states.wait_for(Result::is_ok);
         // The sender lives in `self`, so only the time limit can end the wait without an answer.
         if tokio::time::timeout(WAIT, known).await.is_err() {
@@ -80,11 +167,17 @@ impl NetworkPolicy {
     }
 
     fn change(&self, state: Result<NetworkState, String>) {
-        self.0.send_if_modified(|current| {
+        self.state.send_if_modified(|current| {
             let changed = *current != state;
             if changed {
                 match &state {
                     Ok(NetworkState::Open { .. }) => info!("runs may use the network"),
+                    // Runs with a list do not need it.
+                    Ok(NetworkState::Closed(reason)) | Err(reason)
+                        if self.mode != NetworkMode::Open =>
+                    {
+                        info!(reason, "runs may not use the internet");
+                    }
                     Ok(NetworkState::Closed(reason)) | Err(reason) => {
                         warn!(reason, "runs may not use the network");
                     }

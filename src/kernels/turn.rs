@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::key::KernelKey;
 use super::{KernelError, KernelLoss, Kernels};
 use crate::executor::ContainerId;
+use crate::executor::spec::NetworkAccess;
 use crate::pool::Lease;
 use crate::runner::Runner;
 use crate::workspace::{Deleted, Workspace};
@@ -18,7 +19,7 @@ use crate::workspace::{Deleted, Workspace};
 pub struct Kernel {
     lease: Lease,
     image_id: String,
-    network: bool,
+    network: NetworkAccess,
     /// What the interpreter read from its environment when it started.
     env: BTreeMap<String, String>,
     /// Counts what it holds, while it is idle.
@@ -30,8 +31,8 @@ pub struct Kernel {
 pub struct Needs<'a> {
     /// The runner it belongs to.
     pub runner: &'a Runner,
-    /// Whether it may use the network.
-    pub network: bool,
+    /// What it may reach.
+    pub network: &'a NetworkAccess,
     /// The environment of the run.
     pub env: &'a BTreeMap<String, String>,
 }
@@ -52,7 +53,7 @@ impl Kernel {
         Self {
             lease: lease.for_good(),
             image_id: needs.runner.image_id.clone(),
-            network: needs.network,
+            network: needs.network.clone(),
             env: needs.early_env(),
             deleted: None,
         }
@@ -99,8 +100,12 @@ impl Kernel {
     }
 
     fn check(&self, needs: Needs<'_>) -> Result<(), KernelError> {
-        if self.network != needs.network {
-            return Err(KernelError::Network(self.network));
+        match (&self.network, needs.network) {
+            (ours, theirs) if ours.is_as(theirs) => {}
+            (NetworkAccess::Listed(list), NetworkAccess::Listed(_)) => {
+                return Err(KernelError::Hosts(list.to_string()));
+            }
+            (ours, _) => return Err(KernelError::Network(*ours != NetworkAccess::None)),
         }
         let early = needs.early_env();
         let late: Vec<_> = early
@@ -204,6 +209,14 @@ impl KernelTurn {
     /// Puts a new kernel in the place.
     pub fn install_kernel(&mut self, kernel: Kernel) {
         self.hold = Hold::Ready(kernel);
+    }
+
+    /// The sandbox of the kernel, if there is one, before a cell runs in it.
+    pub fn lease(&mut self) -> Option<&mut Lease> {
+        match &mut self.hold {
+            Hold::Ready(kernel) | Hold::Working(kernel) => Some(&mut kernel.lease),
+            Hold::Nothing => None,
+        }
     }
 
     /// The sandbox to run a cell in, if there is a kernel. A turn that ends without [`KernelTurn::keep`] loses the kernel.

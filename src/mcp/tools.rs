@@ -164,6 +164,19 @@ pub(super) async fn ended(
 }
 
 /// A tool with schemas made from its types.
+/// The same tool without one of its arguments.
+fn without_argument(mut tool: Tool, name: &str) -> Tool {
+    let mut schema = JsonObject::clone(&tool.input_schema);
+    if let Some(properties) = schema
+        .get_mut("properties")
+        .and_then(|it| it.as_object_mut())
+    {
+        properties.shift_remove(name);
+    }
+    tool.input_schema = Arc::new(schema);
+    tool
+}
+
 pub(super) fn define<Arguments, Output>(
     name: &'static str,
     title: &str,

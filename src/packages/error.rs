@@ -148,7 +148,7 @@ impl From<GateError> for PackagesError {
             }
             GateError::Cancelled => Self::Cancelled,
             GateError::Unproven(error) => error.into(),
-            GateError::Network(reason) => Self::Offline(reason),
+            GateError::Network(reason) => Self::Offline(reason.to_string()),
             GateError::Storage(error) => error.into(),
             GateError::Admission(error) => error.into(),
         }

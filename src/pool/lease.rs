@@ -13,7 +13,9 @@ use tracing::debug;
 
 use super::shelf::{ReadyAfter, ShelfTicket};
 use super::{Kind, Pool, Warm};
+use crate::allow_list::AllowList;
 use crate::conversation::ConversationKey;
+use crate::egress::Traffic;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::runner::{Load, Runner};
 use crate::sandbox::{Capture, Program, Sandbox, SandboxError, Scale};
@@ -167,6 +169,17 @@ impl Lease {
     ) -> Result<End, SandboxError> {
         let run = self.sandbox.run(program, capture, self.reuse, interrupt);
         run.await
+    }
+
+    /// Opens the way to listed hosts; see [`Sandbox::open_outlet`].
+    ///
+    /// # Errors
+    /// Those of [`Sandbox::open_outlet`].
+    pub async fn open_outlet(
+        &mut self,
+        list: &Arc<AllowList>,
+    ) -> Result<Arc<Traffic>, SandboxError> {
+        self.sandbox.open_outlet(list).await
     }
 
     /// Turns it into a kernel's lease: the sandbox never comes back, so its place is freed.

@@ -5,10 +5,12 @@ use thiserror::Error;
 
 use super::environment::EnvironmentError;
 use super::observed::Cause;
+use crate::allow_list::NotListed;
 use crate::argument::Argument::{self, TimeoutSeconds};
 use crate::audit::AuditUnavailable;
 use crate::gate::GateError;
 use crate::gate::admission::AdmissionError;
+use crate::gate::network::NetworkRefusal;
 use crate::gate::proof::Unproven;
 use crate::kernels::KernelError;
 use crate::workspace::WorkspaceError;
@@ -84,6 +86,12 @@ pub enum RunError {
     /// The network was asked for and is not available.
     #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
     Network(String),
+    /// A host was asked for that is not listed.
+    #[error("hosts: {0}: name listed ones, or leave hosts out for all of them")]
+    NotListed(NotListed),
+    /// The network could not be opened.
+    #[error("the server {0}: try again, and tell its operator if it stays")]
+    Outlet(String),
     /// The sandbox was not proved to hold.
     #[error(transparent)]
     Unproven(#[from] Unproven),
@@ -122,7 +130,10 @@ impl From<GateError> for NotBegun {
             GateError::EngineLost(outage) => Cause::EngineLost(outage).into(),
             GateError::Cancelled => Cause::Cancelled.into(),
             GateError::Unproven(error) => RunError::Unproven(error).into(),
-            GateError::Network(reason) => RunError::Network(reason).into(),
+            GateError::Network(NetworkRefusal::Closed(reason)) => RunError::Network(reason).into(),
+            GateError::Network(NetworkRefusal::NotListed(error)) => {
+                RunError::NotListed(error).into()
+            }
             GateError::Storage(error) => RunError::Workspace(error).into(),
             GateError::Admission(error) => RunError::Admission(error).into(),
         }
@@ -154,7 +165,9 @@ impl RunError {
             Self::Workspace(
                 WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
             ) => RunErrorKind::Refused,
-            Self::Workspace(_) | Self::Audit(_) | Self::Panicked => RunErrorKind::Failed,
+            Self::Workspace(_) | Self::Audit(_) | Self::Outlet(_) | Self::Panicked => {
+                RunErrorKind::Failed
+            }
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }
@@ -165,8 +178,11 @@ impl RunError {
             | Self::Fence { .. }
             | Self::StrayFence
             | Self::NoKernel { .. }
-            | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
-            | Self::Network(_) => RunErrorKind::Refused,
+            | Self::Kernel(
+                KernelError::Network(_) | KernelError::Hosts(_) | KernelError::Environment(_),
+            )
+            | Self::Network(_)
+            | Self::NotListed(_) => RunErrorKind::Refused,
         }
     }
 

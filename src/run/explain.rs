@@ -48,6 +48,7 @@ impl Observed {
             files_truncated: false,
             files_left_out: 0,
             lost_kernel: None,
+            network: None,
         }
     }
 }

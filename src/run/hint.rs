@@ -32,6 +32,8 @@ pub struct Hint {
     pub(super) is_stderr_empty: bool,
     /// What the runner's image says about what was printed there.
     pub(super) advice: Option<Advice>,
+    /// A host that the program wanted to reach and that is not listed, and what is.
+    pub(super) unlisted_hosts: Option<(String, String)>,
     /// Whether the files could not be listed.
     pub(super) is_unlisted: bool,
 }
@@ -88,7 +90,10 @@ impl Hint {
                 _ => Some(what.text(self.is_stderr_empty)),
             });
         let unlisted = self.is_unlisted.then(|| UNLISTED.to_owned());
-        let sentences = [what, kernel, advice, unlisted];
+        let host = self.unlisted_hosts.as_ref().map(|(host, listed)| {
+            format!("Its network has listed hosts only, and {host} is not one of them: {listed}.")
+        });
+        let sentences = [what, kernel, advice, host, unlisted];
         let sentences: Vec<_> = sentences.into_iter().flatten().collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }

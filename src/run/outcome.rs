@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 use super::RunError;
 use super::hint::Hint;
 use super::texts::Texts;
+use crate::allow_list::AllowList;
+use crate::egress::NetworkReport;
 use crate::kernels::KernelLoss;
 use crate::links::FileLink;
 use crate::sandbox::Captured;
@@ -38,9 +40,21 @@ pub struct Outcome {
     pub files_left_out: usize,
     /// Why the kernel is gone that it would have had.
     pub lost_kernel: Option<KernelLoss>,
+    /// What it did in the network of listed hosts, if it had that.
+    pub network: Option<NetworkReport>,
 }
 
 impl Outcome {
+    /// Adds what it did in the network of these hosts.
+    pub(super) fn add_network(&mut self, report: NetworkReport, list: &AllowList) {
+        if self.status != RunStatus::Ok {
+            self.hint.unlisted_hosts = report
+                .unlisted()
+                .map(|host| (host.to_owned(), list.in_words()));
+        }
+        self.network = Some(report);
+    }
+
     /// One of a program that printed this and ended well.
     #[cfg(test)]
     pub(crate) fn ok(captured: Captured) -> Self {
@@ -55,6 +69,7 @@ impl Outcome {
             files_truncated: false,
             files_left_out: 0,
             lost_kernel: None,
+            network: None,
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct RunRequest {
     pub stdin: Option<String>,
     /// Whether it may use the network.
     pub network: bool,
+    /// The listed hosts that it may reach there; none means all of them.
+    pub hosts: Vec<String>,
     /// The caller's environment variables.
     pub environment: BTreeMap<String, String>,
     /// Time limit; `None` means the configured one.

@@ -1,11 +1,15 @@
 //! Where a run takes place: in a sandbox leased for this run, or in the conversation's kernel.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use super::error::NotBegun;
 use super::observed::Cause;
 use super::prepare::PreparedRun;
 use super::{KernelWish, RunError, Runs};
+use crate::allow_list::AllowList;
+use crate::egress::Traffic;
 use crate::executor::spec::NetworkAccess;
 use crate::gate::admission::AdmissionError;
 use crate::kernels::{Kernel, KernelError, KernelLoss, KernelTurn, Needs};
@@ -37,6 +41,26 @@ impl Seat {
             Self::Sandbox(_) => None,
             Self::Kernel(turn, _) => turn.take_lost(),
         }
+    }
+
+    /// Opens the way to listed hosts, if the program may reach any, and returns what counts its traffic.
+    pub(super) async fn open_network(
+        &mut self,
+        network: &NetworkAccess,
+    ) -> Result<Option<(Arc<AllowList>, Arc<Traffic>)>, RunError> {
+        let NetworkAccess::Listed(list) = network else {
+            return Ok(None);
+        };
+        let lease = match self {
+            Self::Sandbox(lease) => Some(lease),
+            Self::Kernel(turn, _) => turn.lease(),
+        };
+        let Some(lease) = lease else {
+            return Ok(None);
+        };
+        let opened = lease.open_outlet(list).await;
+        let traffic = opened.map_err(|error| RunError::Outlet(error.to_string()))?;
+        Ok(Some((Arc::clone(list), traffic)))
     }
 
     /// The sandbox to run the program in. There is none if the kernel was lost just now.
@@ -76,7 +100,7 @@ impl PreparedRun {
     fn needs(&self) -> Needs<'_> {
         Needs {
             runner: &self.runner,
-            network: self.network != NetworkAccess::None,
+            network: &self.network,
             env: &self.program.env,
         }
     }
@@ -132,7 +156,7 @@ impl Runs {
         } = prepared;
         let key = prepared.conversation.key();
         let may_be_warm = prepared.may_be_warm
-            && *network == NetworkAccess::None
+            && !network.is_of_engine()
             && runner.can_be_warm(program.env.keys());
         if may_be_warm && let Some(leased) = self.warm_lease(prepared).await? {
             return Ok(leased);
@@ -182,7 +206,7 @@ impl Runs {
         }
         turn.make_room()?;
         let early = needs.early_env();
-        let may_be_warm = !needs.network && early.is_empty();
+        let may_be_warm = !needs.network.is_of_engine() && early.is_empty();
         let warm = if may_be_warm {
             // What is not loaded yet the cell would wait for, within its time limit and on half a core.
             let warm = self.warm_lease(prepared).await?;

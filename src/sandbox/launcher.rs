@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
 
+use super::egress::{HatchOf, SandboxEgress};
 use super::lanes::{HeldLane, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
@@ -71,16 +72,20 @@ struct Shared {
     containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
     lanes: Lanes,
+    /// How sandboxes reach listed hosts, if any are listed.
+    egress: Option<SandboxEgress>,
     /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
     engine_permits: Arc<Semaphore>,
 }
 
 impl Launcher {
-    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`.
+    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`; those without one can reach
+    /// listed hosts if there is `egress`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
         subnets: Ipv4Net,
+        egress: Option<SandboxEgress>,
         tasks: TaskTracker,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -90,6 +95,7 @@ impl Launcher {
             executor,
             identity,
             lanes,
+            egress,
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
@@ -235,7 +241,8 @@ impl Launcher {
     ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
         let started = Instant::now();
-        let id = executor.create(spec).await?;
+        let (spec, hatch) = HatchOf::open(self.0.egress.as_ref(), spec)?;
+        let id = executor.create(&spec).await?;
         let container = Container::new(self.clone(), id, lane);
         if !is_wanted() {
             return Ok(None);
@@ -245,7 +252,12 @@ impl Launcher {
         let (held_sender, held) = watch::channel(Held::default());
         let drained = drain::drain(attached.output, expected, held_sender);
         self.0.tasks.spawn(drained);
+        let egress = match hatch {
+            Some(hatch) => Some(hatch.connected(self.0.tasks.clone()).await),
+            None => None,
+        };
         Ok(Some(Sandbox {
+            egress,
             container,
             started,
             input: Input(attached.input),

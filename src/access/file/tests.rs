@@ -85,7 +85,7 @@ fn what_is_wrong_is_said_with_where_it_is() {
       |
     3 | max_run = 1
       | ^^^^^^^
-    unknown field `max_run`, expected one of `name`, `token`, `max_runs`, `max_kernels`, `rate_limit`, `storage_limit`, `workspace_quota`, `languages`, `network`
+    unknown field `max_run`, expected one of `name`, `token`, `max_runs`, `max_kernels`, `rate_limit`, `storage_limit`, `workspace_quota`, `languages`, `network`, `network_allow`
     --
     ACCESS_FILE is not valid: TOML parse error at line 1, column 1
       |
@@ -132,7 +132,10 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
             storage: Some(20 << 30),
             quota: Some(200 << 20),
             languages: Some(["python".to_owned()].into()),
-            is_offline: true,
+            network: NetworkLimits {
+                mode: Some(NetworkMode::Off),
+                allow: None,
+            },
         }
     );
     let flaws = [

@@ -77,6 +77,7 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
         code: PROGRAM.to_owned(),
         stdin: None,
         network: true,
+        hosts: Vec::new(),
         environment: BTreeMap::from([
             ("PORT".to_owned(), listener.port.to_string()),
             (

@@ -166,6 +166,7 @@ impl<'a> Harness<'a> {
             code: attempt.program.to_owned(),
             stdin: None,
             network: network != NetworkAccess::None,
+            hosts: Vec::new(),
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),

@@ -36,6 +36,13 @@ const LOOPBACK_BUFFERS: &str = "4096 32768 65536";
 /// The same with a network, where what is under way for a tenth of a second has to fit.
 const NETWORK_BUFFERS: &str = "4096 131072 524288";
 
+/// What a container with a hatch needs of its network: PID 1 listens on the ports of hosts, without a privilege. And no
+/// connection lingers there when it has ended: that would keep the container from its next run.
+const HATCH_SYSCTLS: [(&str, &str); 2] = [
+    ("net.ipv4.ip_unprivileged_port_start", "0"),
+    ("net.ipv4.tcp_max_tw_buckets", "0"),
+];
+
 /// What all containers of a server have in common at its engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSetup {
@@ -131,6 +138,8 @@ fn host_config(
         cgroup_parent: setup.cgroup_parent.clone(),
         network_mode: Some(network_mode.to_owned()),
         dns: Some(dns),
+        // What the host searches would be asked for, and is no name that anybody has listed.
+        dns_search: spec.hatch.as_ref().map(|_| vec![".".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec![
             "no-new-privileges:true".to_owned(),
@@ -138,7 +147,7 @@ fn host_config(
         ]),
         readonly_rootfs: Some(true),
         tmpfs: Some(scratch(dialect)),
-        sysctls: Some(buffers(&spec.network)),
+        sysctls: Some(sysctls(spec)),
         shm_size: Some(16 << 20),
         memory: Some(memory),
         memory_swap: Some(memory),
@@ -174,14 +183,16 @@ pub fn leave_disk_weight_out(body: &mut ContainerCreateBody) {
     }
 }
 
-fn buffers(network: &NetworkAccess) -> HashMap<String, String> {
-    let sizes = match network {
-        NetworkAccess::None => LOOPBACK_BUFFERS,
+fn sysctls(spec: &ContainerSpec) -> HashMap<String, String> {
+    let sizes = match &spec.network {
+        NetworkAccess::None | NetworkAccess::Listed(_) => LOOPBACK_BUFFERS,
         NetworkAccess::Bridge { .. } => NETWORK_BUFFERS,
     };
-    ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]
-        .map(|name| (name.to_owned(), sizes.to_owned()))
-        .into()
+    let buffers = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| (name, sizes));
+    let hatch = spec.hatch.iter().flat_map(|_| HATCH_SYSCTLS);
+    let all = buffers.into_iter().chain(hatch);
+    all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// What is in memory, and can be written to besides `/data`: `/tmp`.
@@ -241,6 +252,7 @@ mod tests {
                 pids: 128,
                 file_size: 256 << 20,
             },
+            hatch: None,
             lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
             network,
             priority: Priority::Run,
@@ -324,6 +336,33 @@ mod tests {
         let sizes = &with["HostConfig"]["Sysctls"]["net.ipv4.tcp_rmem"];
         assert_eq!(*sizes, "4096 131072 524288");
         with["HostConfig"]["Sysctls"] = without["HostConfig"]["Sysctls"].clone();
+        assert_eq!(with, without);
+    }
+
+    #[test]
+    fn a_hatch_changes_the_mounts_and_three_settings_only() {
+        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
+        let mut spec = spec(NetworkAccess::None);
+        spec.hatch = Some("hatch-1f".to_owned());
+        let mut with = body(&spec, Dialect::Docker);
+        let host = with["HostConfig"].as_object_mut().unwrap();
+        assert_eq!(host.remove("DnsSearch"), Some(serde_json::json!(["."])));
+        let sysctls = host["Sysctls"].as_object_mut().unwrap();
+        for (name, value) in HATCH_SYSCTLS {
+            assert_eq!(sysctls.remove(name), Some(value.into()));
+        }
+        let hatch = host["Mounts"].as_array_mut().unwrap().pop().unwrap();
+        insta::assert_json_snapshot!(hatch, @r#"
+        {
+          "Target": "/.sandbox-hatch",
+          "Source": "/srv/sandboxes/.tmp/hatch-1f",
+          "Type": "bind",
+          "ReadOnly": true,
+          "BindOptions": {
+            "Propagation": "rprivate"
+          }
+        }
+        "#);
         assert_eq!(with, without);
     }
 

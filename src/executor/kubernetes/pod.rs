@@ -183,7 +183,9 @@ fn resolvers(network: &NetworkAccess) -> PodDNSConfig {
             dns.iter().map(ToString::to_string).collect()
         }
         // Where no resolver can be reached, looking up a name fails at once instead of after a wait.
-        NetworkAccess::Bridge { .. } | NetworkAccess::None => vec!["127.0.0.1".to_owned()],
+        NetworkAccess::Bridge { .. } | NetworkAccess::None | NetworkAccess::Listed(_) => {
+            vec!["127.0.0.1".to_owned()]
+        }
     };
     PodDNSConfig {
         nameservers: Some(nameservers),

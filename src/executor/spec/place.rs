@@ -16,6 +16,8 @@ pub enum Place {
     Slot(String),
     /// A directory for work that serves no conversation, by its name.
     Scratch(String),
+    /// The socket of a hatch, by its name.
+    Hatch(String),
     /// Downloads of packages that are kept for other installs.
     Downloads,
     /// sandbox-init.
@@ -47,7 +49,9 @@ impl Place {
     pub fn below_root(&self) -> Option<PathBuf> {
         match self {
             Self::Workspace(key) => Some(PathBuf::from(key)),
-            Self::Slot(name) | Self::Scratch(name) => Some(PathBuf::from(PRIVATE).join(name)),
+            Self::Slot(name) | Self::Scratch(name) | Self::Hatch(name) => {
+                Some(PathBuf::from(PRIVATE).join(name))
+            }
             Self::Downloads => Some(DOWNLOADS.iter().collect()),
             Self::Init | Self::Operator(_) => None,
         }

@@ -62,6 +62,10 @@ pub(super) struct ExecuteRequest {
     /// Whether it begins without the variables that there are.
     #[serde(default)]
     restart: bool,
+    /// Listed hosts that it may reach, where the server's operator lists some; left out: none.
+    #[serde(default)]
+    #[schema(example = json!(["api.example.org"]))]
+    hosts: Vec<String>,
     /// Variables that it begins with, by name; for Python and TypeScript. They are set in a line before the first.
     variables: Option<Map<String, Value>>,
 }
@@ -200,7 +204,8 @@ impl ExecuteRequest {
             language,
             code,
             stdin: self.stdin,
-            network: false,
+            network: !self.hosts.is_empty(),
+            hosts: self.hosts,
             environment: std::collections::BTreeMap::new(),
             timeout: self
                 .timeout

@@ -10,11 +10,12 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
-use super::{Call, define, outcome, parse, structured};
+use super::{Call, define, outcome, parse, structured, without_argument};
 use crate::api::arguments::ignored;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::RunLimits;
+use crate::gate::network::Reach;
 use crate::ledger::{self, RunHandle};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
@@ -55,6 +56,9 @@ struct Arguments {
     /// Whether the program may use the internet. Off by default; an operator can refuse it.
     #[serde(default)]
     network: bool,
+    /// With network: the listed hosts that the program may reach, if it needs fewer than all; implies network.
+    #[serde(default)]
+    hosts: Vec<String>,
     /// Environment variables for the program, at most 64.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
@@ -98,13 +102,13 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
     let limits = &services.limits;
     let view = services.status.view_for(tenant);
     let languages: Vec<_> = view.runners.keys().map(String::as_str).collect();
+    let reach = services.status.reach_for(tenant);
     let description = format!(
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
          what it writes there is kept and returned as links (save charts to files). Variables are not kept between \
          calls unless stateful is true. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
-         status \"running\": then call get_run), {} of memory, {} of code, no internet unless \
-         network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
+         status \"running\": then call get_run), {} of memory, {} of code, {}. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
          print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"conv_1f…\"}}",
         languages.join(", "),
         limits.timeout.as_secs_f64(),
@@ -112,13 +116,30 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
         limits.call_budget.as_secs_f64(),
         size_as_set(limits.memory),
         size_as_set(limits.code as u64),
+        network(&reach),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
         .destructive(true)
         .idempotent(false)
         .open_world(true);
-    define::<Arguments, RunOutcome>(NAME, "Run code", description, annotations)
+    let tool = define::<Arguments, RunOutcome>(NAME, "Run code", description, annotations);
+    match reach {
+        Reach::Listed(_) => tool,
+        // There are none to choose from.
+        Reach::Nothing | Reach::Internet => without_argument(tool, "hosts"),
+    }
+}
+
+/// What programs reach, in words.
+fn network(reach: &Reach) -> String {
+    match reach {
+        Reach::Nothing | Reach::Internet => "no internet unless network is true".to_owned(),
+        Reach::Listed(list) if list.is_empty() => "no internet".to_owned(),
+        Reach::Listed(list) => format!(
+            "no internet; network: true reaches only {list} (HTTPS, unless a port is given)"
+        ),
+    }
 }
 
 /// The scopes that it needs: one more with the network. Arguments that do not fit start no run.
@@ -154,10 +175,8 @@ pub(super) async fn call(
         Woken::Ended(result) => {
             guard.map(DropGuard::disarm);
             let rendered = result.as_ref().as_ref().map_err(CallError::from)?;
-            let outcome = RunOutcome {
-                notes: note.into_iter().collect(),
-                ..RunOutcome::ended(&run, rendered)
-            };
+            let mut outcome = RunOutcome::ended(&run, rendered);
+            outcome.notes.extend(note);
             logs::ended(call.context, &call.caller, call.client, &outcome).await;
             Ok(outcome::answer(call, &run, &outcome).await.into())
         }
@@ -217,7 +236,8 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
         language: arguments.language,
         code: arguments.code,
         stdin: arguments.stdin,
-        network: arguments.network,
+        network: arguments.network || !arguments.hosts.is_empty(),
+        hosts: arguments.hosts,
         environment: arguments
             .environment
             .into_iter()

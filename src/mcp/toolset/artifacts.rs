@@ -283,6 +283,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         code,
         stdin: None,
         network: false,
+        hosts: Vec::new(),
         environment: BTreeMap::new(),
         timeout: timeout.transpose()?,
         time_argument: None,

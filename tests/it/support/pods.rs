@@ -91,6 +91,7 @@ impl OnCluster {
                 file_size: 64 << 20,
             },
             network: NetworkAccess::None,
+            hatch: None,
             lane: None,
             priority: Priority::Run,
             avoided_nodes: Vec::new(),

@@ -3,6 +3,7 @@
 use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, MountVolumeOptions,
 };
+use sandbox_init::HATCH_PATH;
 
 use crate::executor::host_paths::{HostPaths, MountSource, UnplacedError};
 use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
@@ -20,6 +21,11 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
             read_only.target,
             true,
         ));
+    }
+    if let Some(hatch) = &spec.hatch {
+        let place = Place::Hatch(hatch.clone());
+        // Connecting needs the file's own mode, and not that of the mount.
+        mounts.push(mount(&paths.find(&place)?, HATCH_PATH, true));
     }
     // A mount follows the directory and not its name, so both paths become the conversation's at once.
     mounts.extend(spec.data_alias.map(|path| mount(&data, path, false)));

@@ -31,7 +31,7 @@ pub(super) fn role() -> (String, String) {
 /// The labels and annotations of a pod. Languages such as `c++` and `c#` are no values of labels.
 pub(super) fn of(spec: &ContainerSpec, executor: &str) -> (Labels, Labels) {
     let network = match spec.network {
-        NetworkAccess::None => "none",
+        NetworkAccess::None | NetworkAccess::Listed(_) => "none",
         NetworkAccess::Bridge { .. } => "egress",
     };
     let (mut labels, annotations): (Labels, Labels) = spec

@@ -56,7 +56,7 @@ pub(super) fn for_init(spec: &ContainerSpec) -> Vec<String> {
     let each = spec.limits.variable();
     match &spec.network {
         NetworkAccess::Bridge { .. } => vec![each],
-        NetworkAccess::None => vec![
+        NetworkAccess::None | NetworkAccess::Listed(_) => vec![
             format!("{each},nproc={}", spec.limits.pids),
             format!("{}=try", variables::NO_NETWORK),
         ],

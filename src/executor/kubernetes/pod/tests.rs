@@ -58,6 +58,7 @@ fn spec(network: NetworkAccess) -> ContainerSpec {
             pids: 128,
             file_size: 256 << 20,
         },
+        hatch: None,
         lane: None,
         network,
         priority: Priority::Run,

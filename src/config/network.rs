@@ -1,0 +1,141 @@
+//! What programs with a network may reach.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use strum::IntoStaticStr;
+
+use super::reader::Reader;
+use crate::allow_list::{AllowList, Entry, HostName};
+
+/// The form of `NETWORK`, in words.
+const MODE: &str = "`off`, `listed` or `open`";
+/// The form of `NETWORK_PRIVATE`, in words.
+const RANGES: &str = "ranges of addresses separated by commas, such as `10.0.0.0/8`";
+/// The form of `NETWORK_HOSTS`, in words.
+const HOSTS: &str = "names with their addresses separated by commas, such as `db.internal=10.0.0.7` or `api.test=127.0.0.1:8443`";
+
+/// What programs reach that ask for the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum NetworkMode {
+    /// Nothing.
+    Off,
+    /// Listed hosts, by name.
+    Listed,
+    /// The internet, if that is proved to be all.
+    Open,
+}
+
+impl NetworkMode {
+    /// The mode of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Off, Self::Listed, Self::Open];
+        all.into_iter().find(|mode| mode.into_str() == name)
+    }
+}
+
+/// What programs with a network may reach.
+#[derive(Clone, Debug)]
+pub struct NetworkConfig {
+    /// What they reach (`NETWORK`).
+    pub mode: NetworkMode,
+    /// The hosts that are listed; `None` where no list is set (`NETWORK_ALLOW`).
+    pub allow: Option<Arc<AllowList>>,
+    /// Addresses that are not public and that listed names may lead to all the same (`NETWORK_PRIVATE`).
+    pub private: Vec<IpNet>,
+    /// Where names lead, in place of what DNS says, with another port if there is one (`NETWORK_HOSTS`).
+    pub hosts: Vec<(HostName, (IpAddr, Option<u16>))>,
+    /// Bytes that one run may send and receive (`NETWORK_BYTES`).
+    pub max_bytes: u64,
+    /// Connections that one run may have at a time (`NETWORK_CONNECTIONS`).
+    pub max_connections: usize,
+}
+
+impl NetworkConfig {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let allow = allow_list(reader);
+        let usual = if allow.is_some() {
+            NetworkMode::Listed
+        } else {
+            NetworkMode::Open
+        };
+        let mode = match reader.text("NETWORK") {
+            None => usual,
+            Some(_) => reader.parse("NETWORK", MODE, usual, NetworkMode::parse),
+        };
+        // Listed without a list means none, and not all.
+        let none = (mode == NetworkMode::Listed).then(Arc::default);
+        Self {
+            mode,
+            allow: allow.or(none),
+            private: reader.list("NETWORK_PRIVATE", RANGES, |entry| entry.parse().ok()),
+            hosts: reader.list("NETWORK_HOSTS", HOSTS, host),
+            max_bytes: reader.size("NETWORK_BYTES", 1 << 10),
+            max_connections: reader.count("NETWORK_CONNECTIONS", 1),
+        }
+    }
+
+    /// What `check-config` prints, in the order of the table.
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        let joined = |items: Vec<String>| items.join(",");
+        let allow = self.allow.iter().flat_map(|list| list.entries());
+        let private = self.private.iter();
+        let hosts = self.hosts.iter().map(|(name, (address, port))| match port {
+            Some(port) => format!("{name}={}", std::net::SocketAddr::new(*address, *port)),
+            None => format!("{name}={address}"),
+        });
+        vec![
+            ("NETWORK", self.mode.into_str().to_owned()),
+            (
+                "NETWORK_ALLOW",
+                joined(allow.map(|entry| entry.to_string()).collect()),
+            ),
+            (
+                "NETWORK_PRIVATE",
+                joined(private.map(ToString::to_string).collect()),
+            ),
+            ("NETWORK_HOSTS", joined(hosts.collect())),
+            ("NETWORK_BYTES", crate::units::show_size(self.max_bytes)),
+            ("NETWORK_CONNECTIONS", self.max_connections.to_string()),
+        ]
+    }
+}
+
+/// The list, if there is one. The first mistake is told in the words of its entry.
+fn allow_list(reader: &mut Reader<'_>) -> Option<Arc<AllowList>> {
+    let text = reader.text("NETWORK_ALLOW")?;
+    let entries = text
+        .split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty());
+    let parsed: Result<Vec<Entry>, _> = entries.map(str::parse).collect();
+    let list = match parsed {
+        Ok(entries) => AllowList::new(entries).map_err(|error| error.to_string()),
+        Err(error) => Err(format!(
+            "names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ({error})"
+        )),
+    };
+    match list {
+        Ok(list) => Some(Arc::new(list)),
+        Err(expected) => {
+            reader.reject("NETWORK_ALLOW", &expected);
+            None
+        }
+    }
+}
+
+fn host(entry: &str) -> Option<(HostName, (IpAddr, Option<u16>))> {
+    let (name, address) = entry.split_once('=')?;
+    let name = name.trim().parse().ok()?;
+    let address = address.trim();
+    let place = match address.parse() {
+        Ok(address) => (address, None),
+        Err(_) => {
+            let address: std::net::SocketAddr = address.parse().ok()?;
+            (address.ip(), Some(address.port()))
+        }
+    };
+    Some((name, place))
+}

@@ -1,0 +1,219 @@
+//! The network of one run: takes the connections and questions of its programs until it is closed. Closing it, or
+//! dropping it, ends every connection.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, select_all, unfold};
+use sandbox_init::Listen;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::bucket::Bucket;
+use super::hatch::Doors;
+use super::outside::Outside;
+use super::relay::relay;
+use super::traffic::{DeniedReason, Traffic};
+use super::{names, web};
+use crate::allow_list::{AllowList, Entry, HTTP_PORT};
+
+/// Where programs look names up: what a container without a network has as its resolver.
+const RESOLVER: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 53);
+/// Questions that are answered each second. The rest stays where it is, and the kernel drops what has no room there.
+const QUESTIONS: u32 = 200;
+/// Connections that are taken each second. The rest waits.
+const CONNECTIONS: u32 = 100;
+/// How long to wait when the server has no descriptor left for a connection.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A little more than the longest question.
+const DATAGRAM: usize = 1024;
+
+/// What one connection needs.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) entry: Entry,
+    /// Whether its host is listed by its own name, and may have an address that is not public.
+    pub(super) is_named: bool,
+    pub(super) outside: Arc<Outside>,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+/// The network of one run, or of a kernel.
+#[derive(Debug)]
+pub struct Outlet {
+    list: Arc<AllowList>,
+    traffic: Arc<Traffic>,
+    _stop: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl Outlet {
+    /// The frame that asks for the sockets of a list.
+    pub fn frame(number: u64, list: &AllowList) -> Listen {
+        Listen {
+            number,
+            tcp: list
+                .doors()
+                .into_iter()
+                .map(|(address, _)| address)
+                .collect(),
+            udp: Some(RESOLVER),
+        }
+    }
+
+    /// Takes what comes to these sockets, which are those of the list, until it is closed. Its work is among `tasks`.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub fn open(
+        doors: Doors,
+        list: Arc<AllowList>,
+        outside: Arc<Outside>,
+        tasks: &TaskTracker,
+    ) -> std::io::Result<Self> {
+        let (traffic, stop) = (Traffic::new(outside.max_bytes), CancellationToken::new());
+        let mut incoming = Vec::with_capacity(doors.tcp.len());
+        for (socket, (_, entry)) in doors.tcp.into_iter().zip(list.doors()) {
+            incoming.push(accepted(TcpListener::from_std(socket)?, entry));
+        }
+        let resolver = doors.udp.map(UdpSocket::from_std).transpose()?;
+        let own = TaskTracker::new();
+        let work = Work {
+            list: Arc::clone(&list),
+            traffic: Arc::clone(&traffic),
+            outside,
+        };
+        let serving = work.serve(incoming, resolver, stop.clone());
+        tasks.spawn(own.track_future(serving));
+        own.close();
+        Ok(Self {
+            list,
+            traffic,
+            _stop: stop.drop_guard(),
+            tasks: own,
+        })
+    }
+
+    /// Whether it is for this list.
+    pub fn is_for(&self, list: &AllowList) -> bool {
+        *self.list == *list
+    }
+
+    /// What its programs do.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// Ends every connection, and returns when no socket is left.
+    pub async fn close(self) {
+        let Self { _stop, tasks, .. } = self;
+        drop(_stop);
+        tasks.wait().await;
+    }
+}
+
+/// The connections to one door.
+fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, TcpStream)> {
+    let next = |(listener, entry): (TcpListener, Entry)| async move {
+        loop {
+            if let Ok((stream, _)) = listener.accept().await {
+                return Some(((entry.clone(), stream), (listener, entry)));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    unfold((listener, entry), next).boxed()
+}
+
+struct Work {
+    list: Arc<AllowList>,
+    traffic: Arc<Traffic>,
+    outside: Arc<Outside>,
+}
+
+impl Work {
+    async fn serve(
+        self,
+        incoming: Vec<BoxStream<'static, (Entry, TcpStream)>>,
+        resolver: Option<UdpSocket>,
+        stop: CancellationToken,
+    ) {
+        let mut connections = JoinSet::new();
+        let questions = async {
+            match &resolver {
+                Some(resolver) => self.answer(resolver).await,
+                None => std::future::pending().await,
+            }
+        };
+        let serving = async {
+            tokio::join!(questions, self.take(incoming, &mut connections));
+        };
+        stop.run_until_cancelled(serving).await;
+        connections.shutdown().await;
+    }
+
+    /// Answers questions for as long as there are any.
+    async fn answer(&self, resolver: &UdpSocket) {
+        let (mut bucket, mut buffer) = (Bucket::per_second(QUESTIONS), [0; DATAGRAM]);
+        loop {
+            bucket.take().await;
+            let Ok((length, from)) = resolver.recv_from(&mut buffer).await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            let Some(answer) = names::answer(&buffer[..length], &self.list) else {
+                continue;
+            };
+            if let Some(unknown) = answer.unknown {
+                self.traffic.unknown(unknown.as_ref());
+            }
+            let _ = resolver.send_to(&answer.bytes, from).await;
+        }
+    }
+
+    /// Takes connections. Those that are too many are closed, so that their programs notice at once.
+    async fn take(
+        &self,
+        incoming: Vec<BoxStream<'static, (Entry, TcpStream)>>,
+        connections: &mut JoinSet<()>,
+    ) {
+        let places = Arc::new(Semaphore::new(self.outside.max_connections));
+        let (mut bucket, mut incoming) = (Bucket::per_second(CONNECTIONS), select_all(incoming));
+        while let Some((entry, stream)) = incoming.next().await {
+            while connections.try_join_next().is_some() {}
+            let place = Arc::clone(&places).try_acquire_owned();
+            let Ok(place) = place.map_err(drop).and_then(|place| {
+                if self.traffic.is_spent() {
+                    Err(())
+                } else {
+                    Ok(place)
+                }
+            }) else {
+                let host = entry.pattern.to_string();
+                self.traffic.deny(&host, entry.port, DeniedReason::Limit);
+                bucket.take().await;
+                continue;
+            };
+            let way = Way {
+                is_named: self.list.names(&entry.pattern),
+                entry,
+                outside: Arc::clone(&self.outside),
+                traffic: Arc::clone(&self.traffic),
+            };
+            connections.spawn(async move {
+                let _place = place;
+                if way.entry.port == HTTP_PORT {
+                    web::relay(stream, way).await;
+                } else {
+                    relay(stream, way).await;
+                }
+            });
+            bucket.take().await;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The way to a host: its addresses, those of them that programs may reach, and a connection to one of these.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::net::{TcpStream, lookup_host};
+
+use super::address::is_public;
+use super::traffic::DeniedReason;
+use crate::allow_list::HostName;
+use crate::config::NetworkConfig;
+
+/// How long a name may take to be resolved.
+const RESOLVING: Duration = Duration::from_secs(10);
+/// How long an address may take to answer.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// As many addresses of a name are tried.
+const MAX_TRIED: usize = 4;
+
+/// What is outside, as the settings have it.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    private: Vec<IpNet>,
+    hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
+    pub(super) max_bytes: u64,
+    pub(super) max_connections: usize,
+}
+
+impl Outside {
+    /// As the settings have it.
+    pub fn new(config: &NetworkConfig) -> Self {
+        Self {
+            private: config.private.clone(),
+            hosts: config.hosts.iter().cloned().collect(),
+            max_bytes: config.max_bytes,
+            max_connections: config.max_connections,
+        }
+    }
+
+    /// Connects to a host, which may be in a private network if it `is_named` in the list. The address that is dialled is
+    /// the one that was checked.
+    pub(super) async fn dial(
+        &self,
+        name: &HostName,
+        port: u16,
+        is_named: bool,
+    ) -> Result<TcpStream, DeniedReason> {
+        let addresses = self.resolve(name, port).await?;
+        // Who does not know its own addresses cannot keep programs from them.
+        let own = own_addresses().map_err(|_| DeniedReason::Unreachable)?;
+        let may_dial = |address: &SocketAddr| {
+            let ip = address.ip().to_canonical();
+            let is_ours = own.contains(&ip);
+            (is_public(ip) && !is_ours)
+                || (is_named && self.private.iter().any(|it| it.contains(&ip)))
+        };
+        let addresses: Vec<_> = addresses.into_iter().filter(may_dial).collect();
+        if addresses.is_empty() {
+            return Err(DeniedReason::PrivateAddress);
+        }
+        for address in addresses.into_iter().take(MAX_TRIED) {
+            let connected = tokio::time::timeout(CONNECTING, TcpStream::connect(address)).await;
+            if let Ok(Ok(stream)) = connected {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+        }
+        Err(DeniedReason::Unreachable)
+    }
+
+    async fn resolve(&self, name: &HostName, port: u16) -> Result<Vec<SocketAddr>, DeniedReason> {
+        if let Some((address, other_port)) = self.hosts.get(name) {
+            return Ok(vec![SocketAddr::new(*address, other_port.unwrap_or(port))]);
+        }
+        let found = tokio::time::timeout(RESOLVING, lookup_host((name.as_str(), port))).await;
+        match found {
+            Ok(Ok(addresses)) => Ok(addresses.collect()),
+            Ok(Err(_)) | Err(_) => Err(DeniedReason::Unresolvable),
+        }
+    }
+}
+
+/// This host's own addresses, public ones among them: the server listens there.
+fn own_addresses() -> io::Result<Vec<IpAddr>> {
+    let interfaces = if_addrs::get_if_addrs()?;
+    Ok(interfaces.iter().map(if_addrs::Interface::ip).collect())
+}
