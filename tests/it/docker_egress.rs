@@ -329,7 +329,11 @@ async fn a_kernel_on_docker_keeps_its_listed_hosts() {
 async fn programs_on_docker_cannot_keep_others_from_the_network() {
     let world = World::new().await;
     let app = server(&world, &[]).await;
-    let attack = include_str!("../fixtures/attacks/descriptors_under_way.py");
+    let attack = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/attacks/",
+        "descriptors_under_way.py"
+    ));
     let attacked = call(
         &app,
         "python",

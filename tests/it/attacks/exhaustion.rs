@@ -348,7 +348,8 @@ fn every_attack_is_carried_out() {
         include_str!("streams.rs"),
         include_str!("files.rs"),
         include_str!("leftovers.rs"),
-        include_str!("neighbours.rs")
+        include_str!("neighbours.rs"),
+        include_str!("../docker_egress.rs")
     );
     for entry in fs::read_dir(super::ATTACKS).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
