@@ -84,7 +84,6 @@ print(get("https://api.test/urllib"))
 print(requests.get("https://other.test/requests", verify="/data/ca.pem", timeout=20).text)
 print(get("http://plain.test/http"))
 print(len(get("https://API.test/big")))
-print(os.popen("curl -sS --cacert /data/ca.pem https://api.test/curl").read())
 with socket.create_connection(("db.test", 5432), 20) as connection:
     connection.sendall(b"select 1")
     connection.shutdown(socket.SHUT_WR)
@@ -98,12 +97,11 @@ print(sorted(os.listdir("/sys/class/net")))
     other.test /requests
     plain.test /http
     1048576
-    api.test /curl
     select 1
     ['lo']
     ");
     insta::assert_snapshot!(hosts(&outcome), @r"
-    api.test:443 allowed  [3, 0]
+    api.test:443 allowed  [2, 0]
     db.test:5432 allowed  [1, 0]
     other.test:443 allowed  [1, 0]
     plain.test:80 allowed  [1, 0]
@@ -111,7 +109,7 @@ print(sorted(os.listdir("/sys/class/net")))
     let api = &outcome["network"]["hosts"][0];
     assert!(api["receivedBytes"].as_u64().unwrap() > 1 << 20, "{api}");
     let notes = outcome["notes"].to_string();
-    insta::assert_snapshot!(notes, @r#"["network: api.test 3 connections, db.test 1 connection, other.test 1 connection, plain.test 1 connection"]"#);
+    insta::assert_snapshot!(notes, @r#"["network: api.test 2 connections, db.test 1 connection, other.test 1 connection, plain.test 1 connection"]"#);
     let code = "
         const ca = await Bun.file('/data/ca.pem').text();
         const answer = await fetch('https://api.test/bun', { tls: { ca } });
@@ -123,6 +121,9 @@ print(sorted(os.listdir("/sys/class/net")))
         outcome["stdout"], "api.test /bun\nplain.test /bun\n",
         "{outcome}"
     );
+    let code = "curl -sS --cacert /data/ca.pem https://api.test/curl; echo";
+    let outcome = call(&app, "shell", code, json!({})).await;
+    assert_eq!(outcome["stdout"], "api.test /curl\n", "{outcome}");
     app.assert_nothing_is_left().await;
 }
 
