@@ -199,7 +199,9 @@ impl Runs {
         progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
         let (mut seat, workspace) = entered.stop.unless(seat).await?;
-        let opened = async { Ok::<_, NotBegun>(seat.open_network(&prepared.network).await?) };
+        // Boxed, because it is large and few runs need it.
+        let opened = Box::pin(seat.open_network(&prepared.network));
+        let opened = async { Ok::<_, NotBegun>(opened.await?) };
         let traffic = entered.stop.unless(opened).await?;
         let job = Job {
             prepared: &prepared,

@@ -71,7 +71,7 @@ pub struct Program {
 #[derive(Debug)]
 pub struct Sandbox {
     /// The way of its programs to listed hosts. First, because it goes before the container does.
-    egress: Option<Egress>,
+    egress: Option<Box<Egress>>,
     container: Container,
     started: Instant,
     input: Input,

@@ -130,12 +130,11 @@ fn host(entry: &str) -> Option<(HostName, (IpAddr, Option<u16>))> {
     let (name, address) = entry.split_once('=')?;
     let name = name.trim().parse().ok()?;
     let address = address.trim();
-    let place = match address.parse() {
-        Ok(address) => (address, None),
-        Err(_) => {
-            let address: std::net::SocketAddr = address.parse().ok()?;
-            (address.ip(), Some(address.port()))
-        }
+    let place = if let Ok(address) = address.parse() {
+        (address, None)
+    } else {
+        let address: std::net::SocketAddr = address.parse().ok()?;
+        (address.ip(), Some(address.port()))
     };
     Some((name, place))
 }

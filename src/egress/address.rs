@@ -43,12 +43,12 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_4(address: Ipv4Addr) -> bool {
-    let is_in = |range: &&str| {
+    let is_in = |range: &str| {
         range
             .parse::<Ipv4Net>()
             .is_ok_and(|it| it.contains(&address))
     };
-    !NOT_PUBLIC_4.iter().any(|range| is_in(&range))
+    !NOT_PUBLIC_4.iter().copied().any(is_in)
 }
 
 fn is_public_6(address: Ipv6Addr) -> bool {

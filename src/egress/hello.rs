@@ -1,4 +1,4 @@
-//! For whom a TLS connection is, by the first that a client says: the ClientHello, which rustls reads.
+//! For whom a TLS connection is, by the first that a client says: the `ClientHello`, which rustls reads.
 
 use std::io::Cursor;
 use std::time::Duration;

@@ -20,9 +20,13 @@ const ITSELF: [&str; 2] = ["localhost", "sandbox"];
 pub(super) struct Answer {
     /// The message to send.
     pub(super) bytes: Vec<u8>,
-    /// The name that was asked for, if it is not listed; `Some(None)` if it is no name of a host.
-    pub(super) unknown: Option<Option<HostName>>,
+    /// What was asked for, if it is not listed.
+    pub(super) unknown: Option<Unlisted>,
 }
+
+/// A name that is not listed, or nothing if it is no name of a host.
+#[derive(Debug)]
+pub(super) struct Unlisted(pub(super) Option<HostName>);
 
 /// The answer to a question, if it is one.
 pub(super) fn answer(question: &[u8], list: &AllowList) -> Option<Answer> {
@@ -49,7 +53,7 @@ pub(super) fn answer(question: &[u8], list: &AllowList) -> Option<Answer> {
     match name.as_ref().and_then(|name| told(name, list)) {
         None => {
             answer.metadata.response_code = ResponseCode::NXDomain;
-            finished(&answer, Some(name))
+            finished(&answer, Some(Unlisted(name)))
         }
         Some(addresses) => {
             // No other kind of record, for none of them can be used: without any, clients go by the address.
@@ -65,7 +69,7 @@ pub(super) fn answer(question: &[u8], list: &AllowList) -> Option<Answer> {
     }
 }
 
-fn finished(answer: &Message, unknown: Option<Option<HostName>>) -> Option<Answer> {
+fn finished(answer: &Message, unknown: Option<Unlisted>) -> Option<Answer> {
     let bytes = answer.to_vec().ok()?;
     Some(Answer { bytes, unknown })
 }
@@ -105,7 +109,9 @@ mod tests {
         assert_eq!(message.metadata.id, 7);
         let data = message.answers.iter().map(|record| record.data.to_string());
         let data: Vec<_> = data.collect();
-        let unknown = answer.unknown.map(|name| name.map(|name| name.to_string()));
+        let unknown = answer
+            .unknown
+            .map(|Unlisted(name)| name.map(|name| name.to_string()));
         format!("{} {data:?} {unknown:?}", message.metadata.response_code)
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Way {
 pub struct Outlet {
     list: Arc<AllowList>,
     traffic: Arc<Traffic>,
-    _stop: DropGuard,
+    stop: DropGuard,
     tasks: TaskTracker,
 }
 
@@ -94,7 +94,7 @@ impl Outlet {
         Ok(Self {
             list,
             traffic,
-            _stop: stop.drop_guard(),
+            stop: stop.drop_guard(),
             tasks: own,
         })
     }
@@ -111,8 +111,8 @@ impl Outlet {
 
     /// Ends every connection, and returns when no socket is left.
     pub async fn close(self) {
-        let Self { _stop, tasks, .. } = self;
-        drop(_stop);
+        let Self { stop, tasks, .. } = self;
+        drop(stop);
         tasks.wait().await;
     }
 }
@@ -169,8 +169,8 @@ impl Work {
             let Some(answer) = names::answer(&buffer[..length], &self.list) else {
                 continue;
             };
-            if let Some(unknown) = answer.unknown {
-                self.traffic.unknown(unknown.as_ref());
+            if let Some(names::Unlisted(name)) = answer.unknown {
+                self.traffic.unknown(name.as_ref());
             }
             let _ = resolver.send_to(&answer.bytes, from).await;
         }

@@ -16,7 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::JoinSet;
 
 use super::metered::Metered;
 use super::outlet::Way;
@@ -34,7 +34,7 @@ type Answer = Response<Either<Incoming, Full<Bytes>>>;
 struct Upstream {
     name: HostName,
     requests: SendRequest<Incoming>,
-    _copying: AbortOnDropHandle<()>,
+    _copying: JoinSet<()>,
 }
 
 struct Web {
@@ -114,13 +114,14 @@ impl Web {
         let shaken = handshake(TokioIo::new(stream)).await;
         let (requests, connection) = shaken.map_err(|_| DeniedReason::Unreachable)?;
         self.meter.connected(name, HTTP_PORT);
-        let copying = tokio::spawn(async {
+        let mut copying = JoinSet::new();
+        copying.spawn(async {
             let _ = connection.await;
         });
         Ok(Upstream {
             name: name.clone(),
             requests,
-            _copying: AbortOnDropHandle::new(copying),
+            _copying: copying,
         })
     }
 }

@@ -45,9 +45,7 @@ impl EgressMetrics {
             Unit::Bytes,
             self.bytes.clone(),
         );
-        let denied = DeniedReason::VARIANTS
-            .iter()
-            .map(|reason| reason.into_str());
+        let denied = DeniedReason::VARIANTS.iter().map(DeniedReason::into_str);
         for verdict in denied.chain([ALLOWED]) {
             self.connections
                 .get_or_create_owned(&VerdictLabels { verdict });

@@ -253,7 +253,7 @@ impl Launcher {
         let drained = drain::drain(attached.output, expected, held_sender);
         self.0.tasks.spawn(drained);
         let egress = match hatch {
-            Some(hatch) => Some(hatch.connected(self.0.tasks.clone()).await),
+            Some(hatch) => Some(Box::new(hatch.connected(self.0.tasks.clone()).await)),
             None => None,
         };
         Ok(Some(Sandbox {
