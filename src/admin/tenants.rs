@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown_timestamp};
 use crate::access::{KnownTenant, KnownToken, TenantLimits};
+use crate::config::NetworkMode;
 use crate::principal::Tenant;
 use crate::scope::Scopes;
 
