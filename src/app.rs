@@ -284,7 +284,7 @@ impl App {
     pub async fn serve_alone_or_not(config: Config) -> anyhow::Result<()> {
         #[cfg(feature = "kubernetes")]
         if config.is_replica() {
-            return replica::serve(config).await;
+            return Box::pin(replica::serve(config)).await;
         }
         let must_be_alone = config.engine.kubernetes.is_some();
         let app = Self::build(config)?;

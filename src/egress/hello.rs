@@ -113,8 +113,8 @@ mod tests {
             &b""[..],
             b"GET / HTTP/1.1\r\nHost: api.example.org\r\n\r\n",
             &hello("api.example.org")[..100],
-            &[0; 20_000],
-            &[22; 20_000],
+            &vec![0; 20_000],
+            &vec![22; 20_000],
         ] {
             assert_eq!(name(bytes).await, Err(DeniedReason::NotTls));
         }

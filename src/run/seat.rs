@@ -22,9 +22,9 @@ use crate::workspace::{Workspace, WorkspaceError};
 #[derive(Debug)]
 pub(super) enum Seat {
     /// In a clean sandbox, which is cleaned afterwards or removed.
-    Sandbox(Lease),
+    Sandbox(Box<Lease>),
     /// In the conversation's kernel.
-    Kernel(KernelTurn, SandboxSource),
+    Kernel(Box<KernelTurn>, SandboxSource),
 }
 
 impl Seat {
@@ -52,7 +52,7 @@ impl Seat {
             return Ok(None);
         };
         let lease = match self {
-            Self::Sandbox(lease) => Some(lease),
+            Self::Sandbox(lease) => Some(&mut **lease),
             Self::Kernel(turn, _) => turn.lease(),
         };
         let Some(lease) = lease else {
@@ -143,7 +143,7 @@ impl Runs {
             return Box::pin(self.kernel_seat(prepared, turn)).await;
         }
         let (lease, workspace) = self.lease(prepared).await?;
-        Ok((Seat::Sandbox(lease), workspace))
+        Ok((Seat::Sandbox(Box::new(lease)), workspace))
     }
 
     /// A sandbox for one run, warm if there is one that fits.
@@ -202,7 +202,10 @@ impl Runs {
         if turn.has_kernel_for(found.as_ref())
             && let Some(workspace) = found
         {
-            return Ok((Seat::Kernel(turn, SandboxSource::Kernel), workspace));
+            return Ok((
+                Seat::Kernel(Box::new(turn), SandboxSource::Kernel),
+                workspace,
+            ));
         }
         turn.make_room()?;
         let early = needs.early_env();
@@ -227,6 +230,6 @@ impl Runs {
         };
         let source = lease.source();
         turn.install_kernel(Kernel::new(lease, needs));
-        Ok((Seat::Kernel(turn, source), workspace))
+        Ok((Seat::Kernel(Box::new(turn), source), workspace))
     }
 }
