@@ -15,6 +15,13 @@ pub struct NetworkLimits {
     pub allow: Option<Arc<AllowList>>,
 }
 
+impl NetworkLimits {
+    /// Whether these limits leave programs any network.
+    pub fn may_be_used(&self) -> bool {
+        self.mode != Some(NetworkMode::Off)
+    }
+}
+
 /// What a tenant may use of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {

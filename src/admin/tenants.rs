@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown_timestamp};
 use crate::access::{KnownTenant, KnownToken, TenantLimits};
-use crate::config::NetworkMode;
 use crate::principal::Tenant;
 use crate::scope::Scopes;
 
@@ -140,7 +139,7 @@ impl LimitsRow {
             storage_limit: limits.storage,
             workspace_quota: limits.quota,
             languages: languages.map(|names| names.iter().cloned().collect()),
-            network: limits.network.mode != Some(NetworkMode::Off),
+            network: limits.network.may_be_used(),
         }
     }
 }

@@ -63,7 +63,7 @@ impl From<&TenantLimits> for Limits {
             storage_limit: limits.storage,
             workspace_quota: limits.quota,
             languages: limits.languages.clone(),
-            network: !limits.is_offline,
+            network: limits.network.may_be_used(),
         }
     }
 }
