@@ -21,7 +21,7 @@ pub const HTTP_PORT: u16 = 80;
 /// Most names in a list.
 const MAX_NAMES: usize = 64;
 /// Most ports of all names together: so many sockets, and one more, fit into one message.
-const MAX_DOORS: usize = sandbox_init::SOCKETS_HANDED_MAX - 1;
+const MAX_LISTENERS: usize = sandbox_init::SOCKETS_HANDED_MAX - 1;
 
 /// The hosts that an entry is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,7 +127,7 @@ pub struct AllowList {
 
 /// Why entries are no list.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("at most {MAX_NAMES} names, with {MAX_DOORS} ports in all")]
+#[error("at most {MAX_NAMES} names, with {MAX_LISTENERS} ports in all")]
 pub struct TooManyEntries;
 
 /// A host that was asked for and is not listed.
@@ -150,8 +150,8 @@ impl AllowList {
         for Entry { pattern, port } in entries {
             list.entry(pattern).or_default().insert(port);
         }
-        let doors: usize = list.values().map(BTreeSet::len).sum();
-        if list.len() > MAX_NAMES || doors > MAX_DOORS {
+        let listeners: usize = list.values().map(BTreeSet::len).sum();
+        if list.len() > MAX_NAMES || listeners > MAX_LISTENERS {
             return Err(TooManyEntries);
         }
         Ok(Self {
@@ -240,16 +240,16 @@ impl AllowList {
     }
 
     /// Where programs connect to, and which entry that is for.
-    pub fn doors(&self) -> Vec<(SocketAddrV4, Entry)> {
+    pub fn listeners(&self) -> Vec<(SocketAddrV4, Entry)> {
         let patterns: Vec<_> = self.listed.keys().collect();
-        let door = |entry: Entry| {
+        let listener = |entry: Entry| {
             let index = patterns
                 .iter()
                 .position(|pattern| **pattern == entry.pattern);
             let address = address_of(index.unwrap_or_default());
             (SocketAddrV4::new(address, entry.port), entry)
         };
-        self.entries().map(door).collect()
+        self.entries().map(listener).collect()
     }
 
     /// What is listed, as people read it.

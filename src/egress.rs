@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  program ──▶ 127.77.0.i:port ─┐ a socket of the sandbox's own network,       ┌─▶ the host, at an address
-//!          ──▶ 127.0.0.1:53    ─┤ which its PID 1 has handed over (hatch)      │   that was checked (outside)
-//!                               └────▶ outlet: accept, look for whom it is,  ──┘
+//!          ──▶ 127.0.0.1:53    ─┤ which its PID 1 has handed over (hatch)      │   that was checked (dialer)
+//!                               └────▶ proxy: accept, look for whom it is,  ──┘
 //!                                      decide, resolve, dial, copy, count (traffic)
 //! ```
 //!
@@ -17,17 +17,19 @@
 
 mod address;
 mod bucket;
+mod dialer;
 mod hatch;
 mod hello;
 mod metered;
 mod names;
-mod outlet;
-mod outside;
+mod proxy;
 mod relay;
+mod report;
 mod traffic;
 mod web;
 
-pub use self::hatch::{Doors, Hatch, HatchError, Hatches, OpenHatch};
-pub use self::outlet::Outlet;
-pub use self::outside::Outside;
-pub use self::traffic::{DeniedReason, HostTraffic, HostVerdict, NetworkReport, Traffic};
+pub use self::dialer::Dialer;
+pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
+pub use self::proxy::Proxy;
+pub use self::report::{DeniedReason, HostTraffic, HostVerdict, NetworkReport};
+pub use self::traffic::Traffic;

@@ -38,6 +38,7 @@ pub mod run;
 pub mod runner;
 pub mod sandbox;
 pub mod scope;
+pub mod secrets;
 pub mod services;
 pub mod status;
 pub mod tally;

@@ -45,7 +45,7 @@ use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 pub use self::scale::Scale;
 use crate::allow_list::AllowList;
-use crate::egress::{Outlet, Traffic};
+use crate::egress::{Proxy, Traffic};
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ErrorKind, ExecutorError, Outage};
@@ -132,7 +132,7 @@ pub enum SandboxError {
     NotClean(String),
     /// Its programs cannot reach listed hosts.
     #[error("failed to open the network: {0}")]
-    NoOutlet(String),
+    NoProxy(String),
     /// The program does not fit into a frame.
     #[error("failed to hand over the program")]
     Frame(#[source] sandbox_init::FrameError),
@@ -248,23 +248,23 @@ impl Sandbox {
     /// traffic.
     ///
     /// # Errors
-    /// [`SandboxError::NoOutlet`], with the reason.
-    pub async fn open_outlet(
+    /// [`SandboxError::NoProxy`], with the reason.
+    pub async fn open_proxy(
         &mut self,
         list: &Arc<AllowList>,
     ) -> Result<Arc<Traffic>, SandboxError> {
         let Some(egress) = &mut self.egress else {
             let reason = "the sandbox was started without a way to listed hosts";
-            return Err(SandboxError::NoOutlet(reason.to_owned()));
+            return Err(SandboxError::NoProxy(reason.to_owned()));
         };
         if let Some(traffic) = egress.kept(list) {
             return Ok(traffic);
         }
-        let frame = Outlet::frame(self.number + 1, list);
+        let frame = Proxy::frame(self.number + 1, list);
         let sent = encode_frame(&Frame::Listen(frame.clone())).map_err(SandboxError::Frame)?;
         self.input.put(&sent).await;
         let opened = egress.receive(&frame, list).await;
-        opened.map_err(|error| SandboxError::NoOutlet(chain(&error)))
+        opened.map_err(|error| SandboxError::NoProxy(chain(&error)))
     }
 
     /// Runs a program to its end, which comes at once when `interrupt` resolves. Its output goes to `capture` as it

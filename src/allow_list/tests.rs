@@ -95,11 +95,11 @@ fn what_is_below_a_name_is_neither_the_name_nor_beside_it() {
 #[test]
 fn each_name_has_an_address_and_each_port_a_door() {
     let list = list("db.example.org:5432,api.example.org:80,api.example.org,*.example.org");
-    let doors = list.doors();
-    let doors = doors
+    let listeners = list.listeners();
+    let listeners = listeners
         .iter()
         .map(|(address, entry)| format!("{address} {entry}"));
-    insta::assert_snapshot!(doors.collect::<Vec<_>>().join("\n"), @r"
+    insta::assert_snapshot!(listeners.collect::<Vec<_>>().join("\n"), @r"
     127.77.0.1:80 api.example.org:80
     127.77.0.1:443 api.example.org
     127.77.0.2:5432 db.example.org:5432

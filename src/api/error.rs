@@ -184,7 +184,7 @@ impl From<&RunError> for CallError {
             RunError::Kernel(error) => kernel_code(error),
             RunError::Network(_) => Code::NetworkRefused,
             RunError::NotListed(_) => Code::HostNotListed,
-            RunError::Outlet(_) => Code::NetworkFailed,
+            RunError::Proxy(_) => Code::NetworkFailed,
             RunError::Unproven(_) => Code::SandboxNotProven,
             RunError::Admission(error) => admission_code(error),
             RunError::Workspace(error) => return error.into(),

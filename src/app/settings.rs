@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::config::KubernetesConfig;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::control::Control;
-use crate::egress::{Hatches, Outside};
+use crate::egress::{Dialer, Hatches};
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, MountSource};
@@ -38,7 +38,7 @@ pub(super) fn egress(config: &Config) -> Option<SandboxEgress> {
     config.network.allow.as_ref()?;
     Some(SandboxEgress {
         hatches: Hatches::new(config.storage.root.join(PRIVATE)),
-        outside: Arc::new(Outside::new(&config.network)),
+        dialer: Arc::new(Dialer::new(&config.network)),
     })
 }
 

@@ -135,7 +135,7 @@ pub enum HatchError {
 
 /// The sockets of a sandbox, in the order in which they were asked for.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Listeners {
     /// Where programs connect to.
     pub tcp: Vec<TcpListener>,
     /// Where they look names up.
@@ -151,7 +151,7 @@ impl Hatch {
     ///
     /// # Errors
     /// There are none.
-    pub async fn receive(&self, frame: &Listen) -> Result<Doors, HatchError> {
+    pub async fn receive(&self, frame: &Listen) -> Result<Listeners, HatchError> {
         let received = async {
             loop {
                 let message = self.0.async_io(Interest::READABLE, || receive_one(&self.0));
@@ -200,7 +200,7 @@ fn receive_one(stream: &UnixStream) -> io::Result<(Handed, Vec<OwnedFd>)> {
 }
 
 /// The sockets, if they are those that were asked for.
-fn checked(sockets: Vec<OwnedFd>, frame: &Listen) -> Result<Doors, HatchError> {
+fn checked(sockets: Vec<OwnedFd>, frame: &Listen) -> Result<Listeners, HatchError> {
     let fit = |is_fit: bool| {
         if is_fit {
             Ok(())
@@ -229,7 +229,7 @@ fn checked(sockets: Vec<OwnedFd>, frame: &Listen) -> Result<Doors, HatchError> {
         udp = Some(socket);
     }
     fit(sockets.next().is_none())?;
-    Ok(Doors { tcp, udp })
+    Ok(Listeners { tcp, udp })
 }
 
 fn is_at(address: std::net::SocketAddr, expected: SocketAddrV4) -> bool {
@@ -297,10 +297,10 @@ mod tests {
         // That of an earlier frame is passed over.
         hand(&theirs, r#"{"number":1}"#, &[&first]);
         hand(&theirs, r#"{"number":2}"#, &[&first, &second, &udp]);
-        let doors = hatch.receive(&frame).await.unwrap();
-        assert_eq!(doors.tcp.len(), 2);
-        assert_eq!(doors.tcp[1].local_addr().unwrap(), at_second.into());
-        assert!(doors.udp.is_some());
+        let listeners = hatch.receive(&frame).await.unwrap();
+        assert_eq!(listeners.tcp.len(), 2);
+        assert_eq!(listeners.tcp[1].local_addr().unwrap(), at_second.into());
+        assert!(listeners.udp.is_some());
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::traffic::DeniedReason;
+use super::report::DeniedReason;
 use crate::allow_list::HostName;
 
 /// The longest hello. Those of browsers have two kilobytes, and one in records of one byte has ten.

@@ -7,8 +7,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_wi
 
 use super::hello;
 use super::metered::Metered;
-use super::outlet::Way;
-use super::traffic::{DeniedReason, Meter};
+use super::proxy::Route;
+use super::report::DeniedReason;
+use super::traffic::Meter;
 use crate::allow_list::{HostName, Pattern, TLS_PORT};
 
 /// What is copied at a time. With less, it takes twice the processor time.
@@ -17,21 +18,21 @@ const BUFFER: usize = 64 << 10;
 const IDLE: Duration = Duration::from_mins(5);
 
 /// Connects a program with the host that its connection is for, or notes why not. `stream` is the program's.
-pub(super) async fn relay<S>(stream: S, way: Way)
+pub(super) async fn relay<S>(stream: S, route: Route)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let meter = way.traffic.meter();
+    let meter = route.traffic.meter();
     let mut inside = Metered::new(stream, Arc::clone(&meter));
-    let (name, said) = match whom(&mut inside, &way).await {
+    let (name, said) = match whom(&mut inside, &route).await {
         Ok(found) => found,
-        Err((host, reason)) => return way.traffic.deny(&host, way.entry.port, reason),
+        Err((host, reason)) => return route.traffic.deny(&host, route.entry.port, reason),
     };
-    let mut outside = match way.dial(&name).await {
+    let mut outside = match route.dial(&name).await {
         Ok(outside) => outside,
-        Err(reason) => return way.traffic.deny(name.as_str(), way.entry.port, reason),
+        Err(reason) => return route.traffic.deny(name.as_str(), route.entry.port, reason),
     };
-    meter.connected(&name, way.entry.port);
+    meter.connected(&name, route.entry.port);
     let copy = async {
         outside.write_all(&said).await?;
         copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER).await
@@ -41,20 +42,21 @@ where
         () = idle(&meter) => {}
     }
     if meter.is_spent() {
-        way.traffic
-            .deny(name.as_str(), way.entry.port, DeniedReason::Limit);
+        route
+            .traffic
+            .deny(name.as_str(), route.entry.port, DeniedReason::Limit);
     }
 }
 
 /// The host that a connection is for, and what was read of it to find that out.
 async fn whom<S>(
     inside: &mut Metered<S>,
-    way: &Way,
+    route: &Route,
 ) -> Result<(HostName, Vec<u8>), (String, DeniedReason)>
 where
     S: AsyncRead + Unpin,
 {
-    let entry = &way.entry;
+    let entry = &route.entry;
     if entry.port != TLS_PORT {
         return match &entry.pattern {
             // Nothing says for whom it is, and nothing has to: there is one host that it can be for.
@@ -83,14 +85,12 @@ async fn idle(meter: &Meter) {
     }
 }
 
-impl Way {
+impl Route {
     /// A connection to a host of its entry.
     pub(super) async fn dial(
         &self,
         name: &HostName,
     ) -> Result<tokio::net::TcpStream, DeniedReason> {
-        self.outside
-            .dial(name, self.entry.port, self.is_named)
-            .await
+        self.dialer.dial(name, self.entry.port, self.is_named).await
     }
 }

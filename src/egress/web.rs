@@ -19,8 +19,9 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::metered::Metered;
-use super::outlet::Way;
-use super::traffic::{DeniedReason, Meter};
+use super::proxy::Route;
+use super::report::DeniedReason;
+use super::traffic::Meter;
 use crate::allow_list::{HTTP_PORT, HostName};
 
 /// How long a program may take for the head of its next request.
@@ -38,20 +39,20 @@ struct Upstream {
 }
 
 struct Web {
-    way: Way,
+    route: Route,
     meter: Arc<Meter>,
     upstream: Mutex<Option<Upstream>>,
 }
 
 /// Passes on requests of a program for the hosts of one entry.
-pub(super) async fn relay<S>(stream: S, way: Way)
+pub(super) async fn relay<S>(stream: S, route: Route)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let meter = way.traffic.meter();
+    let meter = route.traffic.meter();
     let stream = Metered::new(stream, Arc::clone(&meter));
     let web = Web {
-        way,
+        route,
         meter,
         upstream: Mutex::new(None),
     };
@@ -68,9 +69,10 @@ where
 
 impl Web {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let Some(name) = whom(&request).filter(|name| self.way.entry.pattern.matches(name)) else {
+        let Some(name) = whom(&request).filter(|name| self.route.entry.pattern.matches(name))
+        else {
             let host = whom(&request).map_or("(invalid)".to_owned(), |name| name.to_string());
-            self.way
+            self.route
                 .traffic
                 .deny(&host, HTTP_PORT, DeniedReason::HostMismatch);
             return refusal(
@@ -81,7 +83,7 @@ impl Web {
         match self.pass_on(&name, request).await {
             Ok(answer) => answer,
             Err(reason) => {
-                self.way.traffic.deny(name.as_str(), HTTP_PORT, reason);
+                self.route.traffic.deny(name.as_str(), HTTP_PORT, reason);
                 refusal(StatusCode::BAD_GATEWAY, "the host cannot be reached")
             }
         }
@@ -110,7 +112,7 @@ impl Web {
     }
 
     async fn connect(&self, name: &HostName) -> Result<Upstream, DeniedReason> {
-        let stream = self.way.dial(name).await?;
+        let stream = self.route.dial(name).await?;
         let shaken = handshake(TokioIo::new(stream)).await;
         let (requests, connection) = shaken.map_err(|_| DeniedReason::Unreachable)?;
         self.meter.connected(name, HTTP_PORT);

@@ -171,15 +171,15 @@ impl Lease {
         run.await
     }
 
-    /// Opens the way to listed hosts; see [`Sandbox::open_outlet`].
+    /// Opens the way to listed hosts; see [`Sandbox::open_proxy`].
     ///
     /// # Errors
-    /// Those of [`Sandbox::open_outlet`].
-    pub async fn open_outlet(
+    /// Those of [`Sandbox::open_proxy`].
+    pub async fn open_proxy(
         &mut self,
         list: &Arc<AllowList>,
     ) -> Result<Arc<Traffic>, SandboxError> {
-        self.sandbox.open_outlet(list).await
+        self.sandbox.open_proxy(list).await
     }
 
     /// Turns it into a kernel's lease: the sandbox never comes back, so its place is freed.

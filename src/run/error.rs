@@ -91,7 +91,7 @@ pub enum RunError {
     NotListed(NotListed),
     /// The network could not be opened.
     #[error("the server {0}: try again, and tell its operator if it stays")]
-    Outlet(String),
+    Proxy(String),
     /// The sandbox was not proved to hold.
     #[error(transparent)]
     Unproven(#[from] Unproven),
@@ -165,7 +165,7 @@ impl RunError {
             Self::Workspace(
                 WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
             ) => RunErrorKind::Refused,
-            Self::Workspace(_) | Self::Audit(_) | Self::Outlet(_) | Self::Panicked => {
+            Self::Workspace(_) | Self::Audit(_) | Self::Proxy(_) | Self::Panicked => {
                 RunErrorKind::Failed
             }
             Self::CodeTooLarge(..)

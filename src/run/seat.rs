@@ -58,8 +58,8 @@ impl Seat {
         let Some(lease) = lease else {
             return Ok(None);
         };
-        let opened = lease.open_outlet(list).await;
-        let traffic = opened.map_err(|error| RunError::Outlet(error.to_string()))?;
+        let opened = lease.open_proxy(list).await;
+        let traffic = opened.map_err(|error| RunError::Proxy(error.to_string()))?;
         Ok(Some((Arc::clone(list), traffic)))
     }
 

@@ -1,9 +1,9 @@
-//! How the programs of one sandbox reach listed hosts: its hatch, and the outlet of the run that has one.
+//! How the programs of one sandbox reach listed hosts: its hatch, and the proxy of the run that has one.
 //!
 //! ```text
 //!          PID 1 connects            open: before the run           the run ends
 //! HatchOf ────────────────▶ Egress ───────────────────────▶ Egress ───────────────▶ Egress
-//!                          no outlet                      with outlet              no outlet
+//!                          no proxy                      with proxy              no proxy
 //!                                                              └── a kernel keeps it, for cells with the same list
 //! ```
 
@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::allow_list::AllowList;
-use crate::egress::{Hatch, HatchError, Hatches, OpenHatch, Outlet, Outside, Traffic};
+use crate::egress::{Dialer, Hatch, HatchError, Hatches, OpenHatch, Proxy, Traffic};
 use crate::executor::spec::{ContainerSpec, NetworkAccess};
 use crate::executor::{ErrorKind, ExecutorError};
 
@@ -25,13 +25,13 @@ pub struct SandboxEgress {
     /// Where their hatches are.
     pub hatches: Hatches,
     /// The way to the hosts.
-    pub outside: Arc<Outside>,
+    pub dialer: Arc<Dialer>,
 }
 
 /// A hatch that waits for the PID 1 of a container.
 pub(super) struct HatchOf {
     open: OpenHatch,
-    outside: Arc<Outside>,
+    dialer: Arc<Dialer>,
 }
 
 impl HatchOf {
@@ -51,8 +51,8 @@ impl HatchOf {
         })?;
         let mut spec = spec.clone();
         spec.hatch = Some(open.name().to_owned());
-        let outside = Arc::clone(&egress.outside);
-        Ok((Cow::Owned(spec), Some(Self { open, outside })))
+        let dialer = Arc::clone(&egress.dialer);
+        Ok((Cow::Owned(spec), Some(Self { open, dialer })))
     }
 
     /// What the container has that was started just now.
@@ -67,9 +67,9 @@ impl HatchOf {
         }
         Egress {
             hatch,
-            outside: self.outside,
+            dialer: self.dialer,
             tasks,
-            outlet: None,
+            proxy: None,
         }
     }
 }
@@ -78,38 +78,38 @@ impl HatchOf {
 #[derive(Debug)]
 pub(super) struct Egress {
     hatch: io::Result<Hatch>,
-    outside: Arc<Outside>,
+    dialer: Arc<Dialer>,
     tasks: TaskTracker,
-    outlet: Option<Outlet>,
+    proxy: Option<Proxy>,
 }
 
 impl Egress {
-    /// What the outlet counts that there is for this list.
+    /// What the proxy counts that there is for this list.
     pub(super) fn kept(&self, list: &AllowList) -> Option<Arc<Traffic>> {
-        let outlet = self.outlet.as_ref().filter(|outlet| outlet.is_for(list))?;
-        outlet.traffic().begin();
-        Some(Arc::clone(outlet.traffic()))
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.is_for(list))?;
+        proxy.traffic().begin();
+        Some(Arc::clone(proxy.traffic()))
     }
 
-    /// Takes the sockets that a frame has asked for, and opens an outlet with them.
+    /// Takes the sockets that a frame has asked for, and opens a proxy with them.
     pub(super) async fn receive(
         &mut self,
         frame: &sandbox_init::Listen,
         list: &Arc<AllowList>,
     ) -> Result<Arc<Traffic>, HatchError> {
         let hatch = self.hatch.as_ref().map_err(|_| HatchError::Shut)?;
-        let doors = hatch.receive(frame).await?;
-        let (list, outside) = (Arc::clone(list), Arc::clone(&self.outside));
-        let outlet = Outlet::open(doors, list, outside, &self.tasks)?;
-        let traffic = Arc::clone(outlet.traffic());
-        self.outlet = Some(outlet);
+        let listeners = hatch.receive(frame).await?;
+        let (list, dialer) = (Arc::clone(list), Arc::clone(&self.dialer));
+        let proxy = Proxy::open(listeners, list, dialer, &self.tasks)?;
+        let traffic = Arc::clone(proxy.traffic());
+        self.proxy = Some(proxy);
         Ok(traffic)
     }
 
     /// Ends what the last run had, so that the next one finds nobody listening.
     pub(super) async fn close(&mut self) {
-        if let Some(outlet) = self.outlet.take() {
-            outlet.close().await;
+        if let Some(proxy) = self.proxy.take() {
+            proxy.close().await;
         }
     }
 }

@@ -15,10 +15,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::bucket::Bucket;
-use super::hatch::Doors;
-use super::outside::Outside;
+use super::dialer::Dialer;
+use super::hatch::Listeners;
 use super::relay::relay;
-use super::traffic::{DeniedReason, Traffic};
+use super::report::DeniedReason;
+use super::traffic::Traffic;
 use super::{names, web};
 use crate::allow_list::{AllowList, Entry, HTTP_PORT};
 
@@ -35,30 +36,30 @@ const DATAGRAM: usize = 1024;
 
 /// What one connection needs.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct Route {
     pub(super) entry: Entry,
     /// Whether its host is listed by its own name, and may have an address that is not public.
     pub(super) is_named: bool,
-    pub(super) outside: Arc<Outside>,
+    pub(super) dialer: Arc<Dialer>,
     pub(super) traffic: Arc<Traffic>,
 }
 
 /// The network of one run, or of a kernel.
 #[derive(Debug)]
-pub struct Outlet {
+pub struct Proxy {
     list: Arc<AllowList>,
     traffic: Arc<Traffic>,
     stop: DropGuard,
     tasks: TaskTracker,
 }
 
-impl Outlet {
+impl Proxy {
     /// The frame that asks for the sockets of a list.
     pub fn frame(number: u64, list: &AllowList) -> Listen {
         Listen {
             number,
             tcp: list
-                .doors()
+                .listeners()
                 .into_iter()
                 .map(|(address, _)| address)
                 .collect(),
@@ -71,22 +72,22 @@ impl Outlet {
     /// # Errors
     /// The operating system failed.
     pub fn open(
-        doors: Doors,
+        listeners: Listeners,
         list: Arc<AllowList>,
-        outside: Arc<Outside>,
+        dialer: Arc<Dialer>,
         tasks: &TaskTracker,
     ) -> std::io::Result<Self> {
-        let (traffic, stop) = (Traffic::new(outside.max_bytes), CancellationToken::new());
-        let mut incoming = Vec::with_capacity(doors.tcp.len());
-        for (socket, (_, entry)) in doors.tcp.into_iter().zip(list.doors()) {
+        let (traffic, stop) = (Traffic::new(dialer.max_bytes), CancellationToken::new());
+        let mut incoming = Vec::with_capacity(listeners.tcp.len());
+        for (socket, (_, entry)) in listeners.tcp.into_iter().zip(list.listeners()) {
             incoming.push(accepted(TcpListener::from_std(socket)?, entry));
         }
-        let resolver = doors.udp.map(UdpSocket::from_std).transpose()?;
+        let resolver = listeners.udp.map(UdpSocket::from_std).transpose()?;
         let own = TaskTracker::new();
         let work = Work {
             list: Arc::clone(&list),
             traffic: Arc::clone(&traffic),
-            outside,
+            dialer,
         };
         let serving = work.serve(incoming, resolver, stop.clone());
         tasks.spawn(own.track_future(serving));
@@ -117,7 +118,7 @@ impl Outlet {
     }
 }
 
-/// The connections to one door.
+/// The connections to one listener.
 fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, TcpStream)> {
     let next = |(listener, entry): (TcpListener, Entry)| async move {
         loop {
@@ -133,7 +134,7 @@ fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, T
 struct Work {
     list: Arc<AllowList>,
     traffic: Arc<Traffic>,
-    outside: Arc<Outside>,
+    dialer: Arc<Dialer>,
 }
 
 impl Work {
@@ -182,7 +183,7 @@ impl Work {
         incoming: Vec<BoxStream<'static, (Entry, TcpStream)>>,
         connections: &mut JoinSet<()>,
     ) {
-        let places = Arc::new(Semaphore::new(self.outside.max_connections));
+        let places = Arc::new(Semaphore::new(self.dialer.max_connections));
         let (mut bucket, mut incoming) = (Bucket::per_second(CONNECTIONS), select_all(incoming));
         while let Some((entry, stream)) = incoming.next().await {
             while connections.try_join_next().is_some() {}
@@ -199,18 +200,18 @@ impl Work {
                 bucket.take().await;
                 continue;
             };
-            let way = Way {
+            let route = Route {
                 is_named: self.list.names(&entry.pattern),
                 entry,
-                outside: Arc::clone(&self.outside),
+                dialer: Arc::clone(&self.dialer),
                 traffic: Arc::clone(&self.traffic),
             };
             connections.spawn(async move {
                 let _place = place;
-                if way.entry.port == HTTP_PORT {
-                    web::relay(stream, way).await;
+                if route.entry.port == HTTP_PORT {
+                    web::relay(stream, route).await;
                 } else {
-                    relay(stream, way).await;
+                    relay(stream, route).await;
                 }
             });
             bucket.take().await;

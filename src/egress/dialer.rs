@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::address::is_public;
-use super::traffic::DeniedReason;
+use super::report::DeniedReason;
 use crate::allow_list::HostName;
 use crate::config::NetworkConfig;
 
@@ -20,16 +20,16 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// As many addresses of a name are tried.
 const MAX_TRIED: usize = 4;
 
-/// What is outside, as the settings have it.
+/// The settings of connections to hosts, and what is needed to make one.
 #[derive(Clone, Debug)]
-pub struct Outside {
+pub struct Dialer {
     private: Vec<IpNet>,
     hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
     pub(super) max_bytes: u64,
     pub(super) max_connections: usize,
 }
 
-impl Outside {
+impl Dialer {
     /// As the settings have it.
     pub fn new(config: &NetworkConfig) -> Self {
         Self {
