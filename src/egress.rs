@@ -16,6 +16,7 @@
 //! generic over a stream, so that an engine through which no sockets can be handed over may supply it in another way.
 
 mod address;
+mod broker;
 mod bucket;
 mod dialer;
 mod hatch;
@@ -28,6 +29,7 @@ mod report;
 mod traffic;
 mod web;
 
+pub use self::broker::{Authority, AuthorityError, Interception};
 pub use self::dialer::Dialer;
 pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
 pub use self::proxy::Proxy;

@@ -38,7 +38,7 @@ pub(super) fn egress(config: &Config) -> Option<SandboxEgress> {
     config.network.allow.as_ref()?;
     Some(SandboxEgress {
         hatches: Hatches::new(config.storage.root.join(PRIVATE)),
-        dialer: Arc::new(Dialer::new(&config.network)),
+        dialer: Arc::new(Dialer::new(&config.network, None)),
     })
 }
 

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::address::is_public;
+use super::broker::Interception;
 use super::report::DeniedReason;
 use crate::allow_list::HostName;
 use crate::config::NetworkConfig;
@@ -21,22 +22,25 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const MAX_TRIED: usize = 4;
 
 /// The settings of connections to hosts, and what is needed to make one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Dialer {
     private: Vec<IpNet>,
     hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
     pub(super) max_bytes: u64,
     pub(super) max_connections: usize,
+    /// For hosts that secrets are for, if there are any.
+    pub(super) interception: Option<Interception>,
 }
 
 impl Dialer {
     /// As the settings have it.
-    pub fn new(config: &NetworkConfig) -> Self {
+    pub fn new(config: &NetworkConfig, interception: Option<Interception>) -> Self {
         Self {
             private: config.private.clone(),
             hosts: config.hosts.iter().cloned().collect(),
             max_bytes: config.max_bytes,
             max_connections: config.max_connections,
+            interception,
         }
     }
 

@@ -17,11 +17,12 @@ use tokio_util::task::TaskTracker;
 use super::bucket::Bucket;
 use super::dialer::Dialer;
 use super::hatch::Listeners;
+use super::names;
 use super::relay::relay;
 use super::report::DeniedReason;
 use super::traffic::Traffic;
-use super::{names, web};
-use crate::allow_list::{AllowList, Entry, HTTP_PORT};
+use crate::allow_list::{AllowList, Entry};
+use crate::secrets::BoundSecret;
 
 /// Where programs look names up: what a container without a network has as its resolver.
 const RESOLVER: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 53);
@@ -40,6 +41,8 @@ pub(super) struct Route {
     pub(super) entry: Entry,
     /// Whether its host is listed by its own name, and may have an address that is not public.
     pub(super) is_named: bool,
+    /// What the run may use of secrets.
+    pub(super) secrets: Arc<[BoundSecret]>,
     pub(super) dialer: Arc<Dialer>,
     pub(super) traffic: Arc<Traffic>,
 }
@@ -48,6 +51,7 @@ pub(super) struct Route {
 #[derive(Debug)]
 pub struct Proxy {
     list: Arc<AllowList>,
+    secrets: Arc<[BoundSecret]>,
     traffic: Arc<Traffic>,
     stop: DropGuard,
     tasks: TaskTracker,
@@ -74,6 +78,7 @@ impl Proxy {
     pub fn open(
         listeners: Listeners,
         list: Arc<AllowList>,
+        secrets: Arc<[BoundSecret]>,
         dialer: Arc<Dialer>,
         tasks: &TaskTracker,
     ) -> std::io::Result<Self> {
@@ -86,6 +91,7 @@ impl Proxy {
         let own = TaskTracker::new();
         let work = Work {
             list: Arc::clone(&list),
+            secrets: Arc::clone(&secrets),
             traffic: Arc::clone(&traffic),
             dialer,
         };
@@ -94,15 +100,16 @@ impl Proxy {
         own.close();
         Ok(Self {
             list,
+            secrets,
             traffic,
             stop: stop.drop_guard(),
             tasks: own,
         })
     }
 
-    /// Whether it is for this list.
-    pub fn is_for(&self, list: &AllowList) -> bool {
-        *self.list == *list
+    /// Whether it is for this list and these secrets.
+    pub fn is_for(&self, list: &AllowList, secrets: &[BoundSecret]) -> bool {
+        *self.list == *list && *self.secrets == *secrets
     }
 
     /// What its programs do.
@@ -133,6 +140,7 @@ fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, T
 
 struct Work {
     list: Arc<AllowList>,
+    secrets: Arc<[BoundSecret]>,
     traffic: Arc<Traffic>,
     dialer: Arc<Dialer>,
 }
@@ -202,17 +210,14 @@ impl Work {
             };
             let route = Route {
                 is_named: self.list.names(&entry.pattern),
+                secrets: Arc::clone(&self.secrets),
                 entry,
                 dialer: Arc::clone(&self.dialer),
                 traffic: Arc::clone(&self.traffic),
             };
             connections.spawn(async move {
                 let _place = place;
-                if route.entry.port == HTTP_PORT {
-                    web::relay(stream, route).await;
-                } else {
-                    relay(stream, route).await;
-                }
+                relay(stream, route).await;
             });
             bucket.take().await;
         }

@@ -1,16 +1,20 @@
 //! One connection of a program: for whom it is, the connection to there, and what is copied between both.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes,
+};
 
-use super::hello;
+use super::broker::Broker;
 use super::metered::Metered;
 use super::proxy::Route;
 use super::report::DeniedReason;
 use super::traffic::Meter;
-use crate::allow_list::{HostName, Pattern, TLS_PORT};
+use super::{hello, web};
+use crate::allow_list::{HTTP_PORT, HostName, Pattern, TLS_PORT};
 
 /// What is copied at a time. With less, it takes twice the processor time.
 const BUFFER: usize = 64 << 10;
@@ -20,34 +24,78 @@ const IDLE: Duration = Duration::from_mins(5);
 /// Connects a program with the host that its connection is for, or notes why not. `stream` is the program's.
 pub(super) async fn relay<S>(stream: S, route: Route)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let meter = route.traffic.meter();
     let mut inside = Metered::new(stream, Arc::clone(&meter));
+    if route.entry.port == HTTP_PORT {
+        return web::relay(inside, meter, route, None).await;
+    }
     let (name, said) = match whom(&mut inside, &route).await {
         Ok(found) => found,
         Err((host, reason)) => return route.traffic.deny(&host, route.entry.port, reason),
     };
-    let mut outside = match route.dial(&name).await {
-        Ok(outside) => outside,
-        Err(reason) => return route.traffic.deny(name.as_str(), route.entry.port, reason),
-    };
-    meter.connected(&name, route.entry.port);
-    let copy = async {
-        outside.write_all(&said).await?;
-        copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER).await
-    };
-    tokio::select! {
-        _ended = copy => {}
-        () = idle(&meter) => {}
-    }
-    if meter.is_spent() {
-        route
-            .traffic
-            .deny(name.as_str(), route.entry.port, DeniedReason::Limit);
+    match route.broker(&name) {
+        Some(broker) => intercept(inside, said, meter, route, broker).await,
+        None => copy(inside, &said, &meter, &route, &name).await,
     }
 }
 
+/// Copies what both say, TLS and all.
+async fn copy<S>(mut inside: Metered<S>, said: &[u8], meter: &Meter, route: &Route, name: &HostName)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (host, port) = (name.as_str(), route.entry.port);
+    let mut outside = match route.dial(name).await {
+        Ok(outside) => outside,
+        Err(reason) => return route.traffic.deny(host, port, reason),
+    };
+    meter.connected(name, port);
+    let copied = async {
+        outside.write_all(said).await?;
+        copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER).await
+    };
+    tokio::select! {
+        _ended = copied => {}
+        () = idle(meter) => {}
+    }
+    if meter.is_spent() {
+        route.traffic.deny(host, port, DeniedReason::Limit);
+    }
+}
+
+/// Speaks TLS in the place of a host, and passes on each request. `said` is how the program has begun.
+async fn intercept<S>(
+    inside: Metered<S>,
+    said: Vec<u8>,
+    meter: Arc<Meter>,
+    route: Route,
+    broker: Broker,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (reader, writer) = tokio::io::split(inside);
+    let inside = tokio::io::join(Cursor::new(said).chain(reader), writer);
+    let (traffic, name, port) = (
+        Arc::clone(&route.traffic),
+        broker.name().clone(),
+        route.entry.port,
+    );
+    let served = async {
+        match broker.accept(inside).await {
+            Ok(stream) => web::relay(stream, Arc::clone(&meter), route, Some(broker)).await,
+            Err(reason) => traffic.deny(name.as_str(), port, reason),
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = idle(&meter) => {}
+    }
+    if meter.is_spent() {
+        traffic.deny(name.as_str(), port, DeniedReason::Limit);
+    }
+}
 /// The host that a connection is for, and what was read of it to find that out.
 async fn whom<S>(
     inside: &mut Metered<S>,
@@ -86,6 +134,16 @@ async fn idle(meter: &Meter) {
 }
 
 impl Route {
+    /// Whoever is between the program and this host, if a secret is for it.
+    fn broker(&self, name: &HostName) -> Option<Broker> {
+        let interception = self.dialer.interception.as_ref()?;
+        if self.entry.port == TLS_PORT {
+            interception.broker(name, &self.secrets)
+        } else {
+            None
+        }
+    }
+
     /// A connection to a host of its entry.
     pub(super) async fn dial(
         &self,

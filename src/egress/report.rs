@@ -56,6 +56,14 @@ pub enum DeniedReason {
     Unresolvable,
     /// The host does not answer.
     Unreachable,
+    /// The program or the host does not take the other's certificate, or speaks no TLS that both can.
+    TlsFailed,
+    /// A secret is for other requests than this one.
+    SecretRefused,
+    /// A secret was in what the host answered, and was taken out.
+    SecretReflected,
+    /// The host has packed its answer, so that it cannot be searched for secrets.
+    AnswerPacked,
     /// It was too much for one run.
     Limit,
 }

@@ -187,6 +187,9 @@ impl Meter {
         *self.row.lock() = Some(row);
     }
 
+    /// Notes that a secret was put into a request, by its variable.
+    pub(super) fn used_secret(&self, _variable: &str) {}
+
     pub(super) fn add_sent(&self, bytes: usize) {
         self.add(&self.sent, bytes);
     }

@@ -1,15 +1,19 @@
-//! HTTP without TLS: every request says for whom it is, and each is looked at. What is asked for goes over a connection
-//! of the server's own, so nothing reaches a host but the requests that were let through.
+//! HTTP: every request says for whom it is, and each is looked at. What is asked for goes over a connection of the
+//! server's own, so nothing reaches a host but the requests that were let through.
+//!
+//! Without TLS that is all there is to it. To hosts that secrets are for, a [`Broker`] has taken the TLS away.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{Either, Full};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
-    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -18,18 +22,29 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::metered::Metered;
+use super::broker::Broker;
 use super::proxy::Route;
-use super::report::DeniedReason;
+use super::report::{DeniedReason, INVALID};
 use super::traffic::Meter;
-use crate::allow_list::{HTTP_PORT, HostName};
+use crate::allow_list::HostName;
 
 /// How long a program may take for the head of its next request.
 const IDLE: Duration = Duration::from_mins(5);
 /// What is between two neighbours only (RFC 9110, 7.6.1), and is not passed on.
 const HOP_BY_HOP: [HeaderName; 5] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+/// What a program is answered.
+pub(super) type Answer = Response<Body>;
+/// The body of that.
+pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// Why a request gets an answer of the server's own.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) reason: DeniedReason,
+    pub(super) words: &'static str,
+}
 
 /// The connection to the host that was asked last.
 struct Upstream {
@@ -41,19 +56,19 @@ struct Upstream {
 struct Web {
     route: Route,
     meter: Arc<Meter>,
+    broker: Option<Broker>,
     upstream: Mutex<Option<Upstream>>,
 }
 
-/// Passes on requests of a program for the hosts of one entry.
-pub(super) async fn relay<S>(stream: S, route: Route)
+/// Passes on requests of a program for the hosts of one entry, by way of a broker for the host that it is for.
+pub(super) async fn relay<S>(stream: S, meter: Arc<Meter>, route: Route, broker: Option<Broker>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let meter = route.traffic.meter();
-    let stream = Metered::new(stream, Arc::clone(&meter));
     let web = Web {
         route,
         meter,
+        broker,
         upstream: Mutex::new(None),
     };
     let service = service_fn(|request| async {
@@ -69,57 +84,93 @@ where
 
 impl Web {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let Some(name) = whom(&request).filter(|name| self.route.entry.pattern.matches(name))
-        else {
-            let host = whom(&request).map_or("(invalid)".to_owned(), |name| name.to_string());
-            self.route
-                .traffic
-                .deny(&host, HTTP_PORT, DeniedReason::HostMismatch);
-            return refusal(
-                StatusCode::MISDIRECTED_REQUEST,
-                "the request is for another host than its connection",
-            );
+        let named = self.whom(&request);
+        let told = named.as_ref().map_or(INVALID, HostName::as_str).to_owned();
+        let answered = match named.filter(|name| self.is_for(name)) {
+            Some(name) => self.pass_on(&name, request).await,
+            None => Err(Refusal {
+                status: StatusCode::MISDIRECTED_REQUEST,
+                reason: DeniedReason::HostMismatch,
+                words: "the request is for another host than its connection",
+            }),
         };
-        match self.pass_on(&name, request).await {
-            Ok(answer) => answer,
-            Err(reason) => {
-                self.route.traffic.deny(name.as_str(), HTTP_PORT, reason);
-                refusal(StatusCode::BAD_GATEWAY, "the host cannot be reached")
-            }
+        answered.unwrap_or_else(|refusal| {
+            let port = self.route.entry.port;
+            self.route.traffic.deny(&told, port, refusal.reason);
+            refusal.into()
+        })
+    }
+
+    fn is_for(&self, name: &HostName) -> bool {
+        match &self.broker {
+            Some(broker) => broker.name() == name,
+            None => self.route.entry.pattern.matches(name),
         }
+    }
+
+    /// For whom a request is; `None` if that is not clear, or it is for a proxy.
+    fn whom(&self, request: &Request<Incoming>) -> Option<HostName> {
+        let (scheme, port) = match self.broker {
+            Some(_) => ("https", ":443"),
+            None => ("http", ":80"),
+        };
+        whom(request, scheme, port)
     }
 
     async fn pass_on(
         &self,
         name: &HostName,
         request: Request<Incoming>,
-    ) -> Result<Answer, DeniedReason> {
+    ) -> Result<Answer, Refusal> {
+        let request = passed_on(name, request);
+        let (request, used) = match &self.broker {
+            Some(broker) => broker.fill(request)?,
+            None => (request, Vec::new()),
+        };
+        let mut answer = self.ask(name, request).await?;
+        for variable in used {
+            self.meter.used_secret(variable);
+        }
+        remove_hop_by_hop(answer.headers_mut());
+        let Some(broker) = &self.broker else {
+            return Ok(answer.map(BodyExt::boxed_unsync));
+        };
+        let (traffic, host) = (Arc::clone(&self.route.traffic), name.to_string());
+        let port = self.route.entry.port;
+        broker.search(answer, move || {
+            traffic.deny(&host, port, DeniedReason::SecretReflected);
+        })
+    }
+
+    /// The host's answer, over the connection that there is, or a new one.
+    async fn ask(
+        &self,
+        name: &HostName,
+        request: Request<Incoming>,
+    ) -> Result<Response<Incoming>, Refusal> {
         let mut upstream = self.upstream.lock().await;
         let is_there = upstream
             .as_ref()
             .is_some_and(|it| it.name == *name && !it.requests.is_closed());
         if !is_there {
             *upstream = None;
-            *upstream = Some(self.connect(name).await?);
         }
-        let Some(Upstream { requests, .. }) = &mut *upstream else {
-            return Err(DeniedReason::Unreachable);
+        let upstream = match &mut *upstream {
+            Some(upstream) => upstream,
+            none @ None => none.insert(self.connect(name).await.map_err(unreachable)?),
         };
-        let sent = requests.send_request(passed_on(name, request)).await;
-        let mut answer = sent.map_err(|_| DeniedReason::Unreachable)?;
-        remove_hop_by_hop(answer.headers_mut());
-        Ok(answer.map(Either::Left))
+        let sent = upstream.requests.send_request(request).await;
+        sent.map_err(|_| unreachable(DeniedReason::Unreachable))
     }
 
     async fn connect(&self, name: &HostName) -> Result<Upstream, DeniedReason> {
         let stream = self.route.dial(name).await?;
-        let shaken = handshake(TokioIo::new(stream)).await;
-        let (requests, connection) = shaken.map_err(|_| DeniedReason::Unreachable)?;
-        self.meter.connected(name, HTTP_PORT);
         let mut copying = JoinSet::new();
-        copying.spawn(async {
-            let _ = connection.await;
-        });
+        let requests = match &self.broker {
+            Some(broker) => speak(broker.connect(stream).await?, &mut copying).await?,
+            None => speak(stream, &mut copying).await?,
+        };
+        self.meter.connected(name, self.route.entry.port);
         Ok(Upstream {
             name: name.clone(),
             requests,
@@ -128,8 +179,35 @@ impl Web {
     }
 }
 
-/// For whom a request is; `None` if that is not clear, or it is for a proxy.
-fn whom(request: &Request<Incoming>) -> Option<HostName> {
+/// Begins to speak HTTP with a host.
+async fn speak<S>(
+    stream: S,
+    copying: &mut JoinSet<()>,
+) -> Result<SendRequest<Incoming>, DeniedReason>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shaken = handshake(TokioIo::new(stream)).await;
+    let (requests, connection) = shaken.map_err(|_| DeniedReason::Unreachable)?;
+    copying.spawn(async {
+        let _ = connection.await;
+    });
+    Ok(requests)
+}
+
+fn unreachable(reason: DeniedReason) -> Refusal {
+    let words = match reason {
+        DeniedReason::TlsFailed => "the host's certificate is not valid, or it speaks no TLS",
+        _ => "the host cannot be reached",
+    };
+    Refusal {
+        status: StatusCode::BAD_GATEWAY,
+        reason,
+        words,
+    }
+}
+
+fn whom(request: &Request<Incoming>, scheme: &str, port: &str) -> Option<HostName> {
     if request.method() == Method::CONNECT {
         return None;
     }
@@ -143,16 +221,20 @@ fn whom(request: &Request<Incoming>) -> Option<HostName> {
     let is_same = uri
         .authority()
         .is_none_or(|authority| authority.as_str().eq_ignore_ascii_case(host));
-    if !is_same || uri.scheme_str().is_some_and(|scheme| scheme != "http") {
+    if !is_same || uri.scheme_str().is_some_and(|said| said != scheme) {
         return None;
     }
-    HostName::of_ascii(host.strip_suffix(":80").unwrap_or(host)).ok()
+    HostName::of_ascii(host.strip_suffix(port).unwrap_or(host)).ok()
 }
 
 /// The request as it goes to the host.
 fn passed_on(name: &HostName, mut request: Request<Incoming>) -> Request<Incoming> {
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    // Of two lengths the one of the pieces counts (RFC 9112, 6.3), so a host must not see the other.
+    if request.headers().contains_key(TRANSFER_ENCODING) {
+        request.headers_mut().remove(CONTENT_LENGTH);
+    }
     remove_hop_by_hop(request.headers_mut());
     if let Ok(host) = HeaderValue::from_str(name.as_str()) {
         request.headers_mut().insert(HOST, host);
@@ -182,12 +264,14 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 }
 
 /// An answer of the server's own, after which the connection ends.
-fn refusal(status: StatusCode, reason: &'static str) -> Answer {
-    let body = Full::new(Bytes::from_static(reason.as_bytes()));
-    let mut answer = Response::new(Either::Right(body));
-    *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
-    answer
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        let body = Full::new(Bytes::from_static(refusal.words.as_bytes()));
+        let body = body.map_err(|never| match never {}).boxed_unsync();
+        let mut answer = Self::new(body);
+        *answer.status_mut() = refusal.status;
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(CONNECTION, close);
+        answer
+    }
 }

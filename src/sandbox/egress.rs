@@ -86,7 +86,10 @@ pub(super) struct Egress {
 impl Egress {
     /// What the proxy counts that there is for this list.
     pub(super) fn kept(&self, list: &AllowList) -> Option<Arc<Traffic>> {
-        let proxy = self.proxy.as_ref().filter(|proxy| proxy.is_for(list))?;
+        let proxy = self
+            .proxy
+            .as_ref()
+            .filter(|proxy| proxy.is_for(list, &[]))?;
         proxy.traffic().begin();
         Some(Arc::clone(proxy.traffic()))
     }
@@ -100,7 +103,7 @@ impl Egress {
         let hatch = self.hatch.as_ref().map_err(|_| HatchError::Shut)?;
         let listeners = hatch.receive(frame).await?;
         let (list, dialer) = (Arc::clone(list), Arc::clone(&self.dialer));
-        let proxy = Proxy::open(listeners, list, dialer, &self.tasks)?;
+        let proxy = Proxy::open(listeners, list, Arc::default(), dialer, &self.tasks)?;
         let traffic = Arc::clone(proxy.traffic());
         self.proxy = Some(proxy);
         Ok(traffic)
