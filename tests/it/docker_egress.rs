@@ -1,6 +1,7 @@
 //! Programs that reach listed hosts from containers without a network, by real clients: what is listed first, and then
 //! everything that is not.
 
+mod attacks;
 mod world;
 
 use std::fmt::Write as _;
