@@ -8,6 +8,7 @@
 //! cargo bench -- bursts            many new conversations at once
 //! cargo bench -- memory            what idle conversations take
 //! cargo bench -- peers <python>    another sandbox beside it, which this Python has
+//! cargo bench -- listed            runs that reach a listed host, beside those that have no network
 //! cargo bench -- hostile           a neighbour next to a thousand programs that take all they can get
 //! cargo bench -- short             a few runs of each kind, half a minute in all
 //! ```
@@ -18,6 +19,8 @@
 mod cases;
 #[path = "latency/hostile.rs"]
 mod hostile;
+#[path = "latency/listed.rs"]
+mod listed;
 #[path = "latency/peer.rs"]
 mod peer;
 #[path = "run.rs"]
@@ -41,6 +44,9 @@ fn main() {
         let chosen = |name| std::env::args().any(|argument| argument == name);
         if chosen("short") {
             return short().await;
+        }
+        if chosen("listed") {
+            return listed::measure().await;
         }
         if chosen("hostile") {
             return hostile::measure(1000).await;
