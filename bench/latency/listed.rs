@@ -111,6 +111,7 @@ async fn host() -> (u16, String, JoinSet<()>) {
     serving.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
+            let _ = stream.set_nodelay(true);
             let acceptor = acceptor.clone();
             connections.spawn(async move {
                 let Ok(mut stream) = acceptor.accept(stream).await else {

@@ -5,6 +5,7 @@
 //! check.
 
 mod attack;
+mod egress;
 mod harness;
 mod inspection;
 mod lingering;
@@ -58,6 +59,8 @@ pub struct Selftest {
     pub engine: EngineConfig,
     /// Whether containers have the server's files in a volume of the engine, or at another path.
     has_other_paths: bool,
+    /// Whether programs reach hosts of a list.
+    lists_hosts: bool,
     /// The conversations that there are now.
     conversations: Arc<Mutex<Vec<Conversation>>>,
 }
@@ -78,6 +81,7 @@ pub fn configuration(mut config: Config) -> Config {
     config.audit = AuditConfig::default();
     config.oauth = OauthConfig::default();
     config.http.access_file = None;
+    egress::configure(&mut config.network);
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
     config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
@@ -101,6 +105,7 @@ impl Selftest {
             engine: config.engine.clone(),
             has_other_paths: config.storage.volume.is_some()
                 || config.storage.host_path != config.storage.root,
+            lists_hosts: config.network.allow.is_some(),
             conversations: Arc::default(),
         }
     }
@@ -229,6 +234,7 @@ async fn try_one(
     let verdict = match control {
         Control::Runtime => runtime::holds(harness).await,
         Control::NetworkOn => Box::pin(network::holds(harness)).await,
+        Control::Egress => Box::pin(egress::holds(harness)).await,
         Control::Timeout | Control::Background => lingering::holds(harness, control).await,
         Control::Links => links::holds(harness, download).await,
         Control::Residue => residue::between_runs(harness).await,

@@ -130,6 +130,8 @@ fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, T
     let next = |(listener, entry): (TcpListener, Entry)| async move {
         loop {
             if let Ok((stream, _)) = listener.accept().await {
+                // What hosts say in small pieces would wait for programs to confirm the one before.
+                let _ = stream.set_nodelay(true);
                 return Some(((entry.clone(), stream), (listener, entry)));
             }
             tokio::time::sleep(PAUSE).await;

@@ -2,6 +2,7 @@
 //! everything that is not.
 
 mod attacks;
+mod clients;
 mod world;
 
 use std::fmt::Write as _;

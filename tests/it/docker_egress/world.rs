@@ -1,6 +1,8 @@
 //! Hosts of the tests' own, on this machine's loopback: a web server with TLS, one without, and one that echoes.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +29,8 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 /// Names that the server's certificate is for.
 const NAMES: [&str; 4] = ["api.test", "other.test", "x.wild.test", "private.test"];
 
+type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
 /// The hosts. Dropping it ends them.
 pub(super) struct World {
     /// What clients have to trust.
@@ -34,6 +38,10 @@ pub(super) struct World {
     web: SocketAddr,
     tls: SocketAddr,
     echo: SocketAddr,
+    /// Hosts of other tests beside these, as entries of the list.
+    more: Vec<(String, SocketAddr)>,
+    /// What the web servers have, by path.
+    files: Files,
     /// `Host` and path of each request that came.
     seen: Arc<Mutex<Vec<String>>>,
     open: Arc<AtomicUsize>,
@@ -68,14 +76,18 @@ impl World {
         let mut serving = JoinSet::new();
         let [web, tls, echo] = [listener().await, listener().await, listener().await];
         let [at_web, at_tls, at_echo] = [&web, &tls, &echo].map(|it| it.local_addr().unwrap());
-        let to_web = Arc::clone(&seen);
-        serving.spawn(each(web, move |stream| answer(stream, Arc::clone(&to_web))));
-        let to_tls = Arc::clone(&seen);
+        let files = Files::default();
+        let (to_web, web_files) = (Arc::clone(&seen), Arc::clone(&files));
+        serving.spawn(each(web, move |stream| {
+            answer(stream, Arc::clone(&to_web), Arc::clone(&web_files))
+        }));
+        let (to_tls, tls_files) = (Arc::clone(&seen), Arc::clone(&files));
         serving.spawn(each(tls, move |stream| {
-            let (acceptor, seen) = (acceptor.clone(), Arc::clone(&to_tls));
+            let acceptor = acceptor.clone();
+            let (seen, files) = (Arc::clone(&to_tls), Arc::clone(&tls_files));
             async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    answer(stream, seen).await;
+                    answer(stream, seen, files).await;
                 }
             }
         }));
@@ -95,6 +107,8 @@ impl World {
             web: at_web,
             tls: at_tls,
             echo: at_echo,
+            more: Vec::new(),
+            files,
             seen,
             open,
             _serving: serving,
@@ -111,17 +125,32 @@ impl World {
         std::mem::take(&mut *self.seen.lock())
     }
 
+    /// Has the web servers give a file.
+    pub(super) fn serve(&self, path: &str, content: &[u8]) {
+        self.files.lock().insert(path.to_owned(), content.to_vec());
+    }
+
+    /// Lists another host of a test, which is at this address.
+    pub(super) fn list(&mut self, entry: &str, address: SocketAddr) {
+        self.more.push((entry.to_owned(), address));
+    }
+
     /// The settings of a server whose programs may reach these hosts.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let Self { web, tls, echo, .. } = self;
-        let allow = "api.test,other.test,*.wild.test,plain.test:80,db.test:5432,metadata.test,nowhere.test,shut.test";
+        let mut allow = "api.test,other.test,*.wild.test,plain.test:80,db.test:5432,metadata.test,nowhere.test,shut.test".to_owned();
         assert!(AllowList::new(allow.split(',').map(|entry| entry.parse().unwrap())).is_ok());
-        let hosts = format!(
+        let mut hosts = format!(
             "api.test={tls},other.test={tls},x.wild.test={tls},plain.test={web},db.test={echo},\
              metadata.test=169.254.169.254,shut.test=127.0.0.1:1"
         );
+        for (entry, address) in &self.more {
+            let (name, _) = entry.split_once(':').unwrap_or((entry, ""));
+            write!(allow, ",{entry}").unwrap();
+            write!(hosts, ",{name}={address}").unwrap();
+        }
         vec![
-            ("NETWORK_ALLOW", allow.to_owned()),
+            ("NETWORK_ALLOW", allow),
             ("NETWORK_HOSTS", hosts),
             ("NETWORK_PRIVATE", "127.0.0.0/8".to_owned()),
         ]
@@ -142,8 +171,8 @@ where
     }
 }
 
-/// Says for whom each request was, or, at `/big`, sends a megabyte.
-async fn answer<S>(stream: S, seen: Arc<Mutex<Vec<String>>>)
+/// Gives a file, or says for whom the request was, or, at `/big`, sends a megabyte.
+async fn answer<S>(stream: S, seen: Arc<Mutex<Vec<String>>>, files: Files)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -154,10 +183,11 @@ where
             .map_or("", |host| host.to_str().unwrap());
         let line = format!("{host} {}", request.uri());
         seen.lock().push(line.clone());
-        let body = if request.uri().path() == "/big" {
-            "x".repeat(1 << 20)
-        } else {
-            line
+        let file = files.lock().get(request.uri().path()).cloned();
+        let body = match (file, request.uri().path()) {
+            (Some(file), _) => file,
+            (None, "/big") => vec![b'x'; 1 << 20],
+            (None, _) => line.into_bytes(),
         };
         let length = body.len();
         let mut response = Response::new(Full::new(Bytes::from(body)));
