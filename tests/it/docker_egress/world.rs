@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, HOST};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -190,8 +190,13 @@ where
             (None, _) => line.into_bytes(),
         };
         let length = body.len();
+        let is_page = request.uri().path().ends_with('/');
         let mut response = Response::new(Full::new(Bytes::from(body)));
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        if is_page {
+            let html = HeaderValue::from_static("text/html");
+            response.headers_mut().insert(CONTENT_TYPE, html);
+        }
         async { Ok::<_, Infallible>(response) }
     });
     let connection =
