@@ -66,7 +66,8 @@ async fn hosts_that_are_not_listed_are_refused_by_name() {
         json!({ "hosts": ["api.example.org:80"] }),
         json!({ "hosts": ["192.0.2.1"] }),
         json!({ "hosts": ["\u{202e}\n"] }),
-        json!({ "hosts": "api.example.org" }),
+        json!({ "hosts": "api.example.org, evil.example" }),
+        json!({ "hosts": "[\"evil.example\"]" }),
     ];
     let mut refusals = Vec::new();
     for asked in asked {
@@ -78,7 +79,8 @@ async fn hosts_that_are_not_listed_are_refused_by_name() {
     host_not_listed: "hosts: \"api.example.org:80\" is not among the hosts that programs may reach: api.example.org, db.example.org:5432, *.example.net: name listed ones, or leave hosts out for all of them"
     host_not_listed: "hosts: \"192.0.2.1\" is not among the hosts that programs may reach: api.example.org, db.example.org:5432, *.example.net: name listed ones, or leave hosts out for all of them"
     host_not_listed: "hosts: \"\\u{202e}\\n\" is not among the hosts that programs may reach: api.example.org, db.example.org:5432, *.example.net: name listed ones, or leave hosts out for all of them"
-    invalid_arguments: "run_code: hosts: invalid type: string \"api.example.org\", expected an array"
+    host_not_listed: "hosts: \"evil.example\" is not among the hosts that programs may reach: api.example.org, db.example.org:5432, *.example.net: name listed ones, or leave hosts out for all of them"
+    host_not_listed: "hosts: \"evil.example\" is not among the hosts that programs may reach: api.example.org, db.example.org:5432, *.example.net: name listed ones, or leave hosts out for all of them"
     "#);
 }
 

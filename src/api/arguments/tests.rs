@@ -30,6 +30,8 @@ struct Arguments {
     #[serde(default)]
     packages: Vec<Package>,
     #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
     environment: BTreeMap<String, String>,
 }
 
@@ -169,6 +171,15 @@ fn objects_and_lists_of_one_meaning_are_taken() {
             json!({ "packages": { "six": "1.17.0", "numpy": "*" } }),
             json!({ "packages": [{ "name": "six", "version": "1.17.0" }, { "name": "numpy" }] }),
         ),
+        (
+            json!({ "hosts": "a.example, b.example c.example:80" }),
+            json!({ "hosts": ["a.example", "b.example", "c.example:80"] }),
+        ),
+        (
+            json!({ "hosts": "[\"a.example\"]" }),
+            json!({ "hosts": ["a.example"] }),
+        ),
+        (json!({ "hosts": "" }), json!({})),
         (json!({ "environment": "" }), json!({})),
         (json!({ "environment": [] }), json!({ "environment": {} })),
         (

@@ -23,6 +23,8 @@ const YES: &[&str] = &["true", "yes", "y", "on", "1"];
 const NO: &[&str] = &["false", "no", "n", "off", "0"];
 /// Lists whose entries are written in one text too.
 const PACKAGES: &[&str] = &["packages", "remove"];
+/// Lists of names without spaces and commas, which some write in one text.
+const NAMES: &[&str] = &["hosts", "secrets"];
 /// Versions of packages that say that any will do.
 const ANY_VERSION: &[&str] = &["", "*", "latest"];
 
@@ -48,6 +50,9 @@ pub(super) fn fitted(property: &Property, value: Value) -> Result<Value, String>
         (Shape::List, _) if PACKAGES.contains(&property.name.as_str()) => {
             packages::fitted(&value).map_err(|error| in_words(property, &error))?
         }
+        (Shape::List, Some(text)) if NAMES.contains(&property.name.as_str()) => {
+            Some(names(text).map_err(|error| in_words(property, &error))?)
+        }
         (Shape::List, Some(text)) => structure(text).map_err(|error| in_words(property, &error))?,
         (Shape::Map, _) if is_left_out(property, &value) => None,
         (Shape::Map, _) => Some(map::fitted(&value).map_err(|error| in_words(property, &error))?),
@@ -66,6 +71,18 @@ fn structure(text: &str) -> Result<Option<Value>, String> {
         let key = super::shown(&key);
         format!("{key:?} is there more than once in one object: give it once")
     })
+}
+
+/// The names in a text: as JSON, or with commas or spaces between them.
+fn names(text: &str) -> Result<Value, String> {
+    let separated = || {
+        let names = text.split(|one: char| one == ',' || one.is_whitespace());
+        names
+            .filter(|name| !name.is_empty())
+            .map(Value::from)
+            .collect()
+    };
+    Ok(structure(text)?.unwrap_or_else(separated))
 }
 
 /// Whether a value says that its argument is left out. For a text that is no id only an empty one does: any other may
