@@ -221,9 +221,10 @@ async fn repositories_and_packages_are_reached_from_docker_by_their_clients() {
         b"<a href='/files/listed-1.0-py3-none-any.whl'>listed-1.0-py3-none-any.whl</a>",
     );
     let code = "\
-        import subprocess, sys\n\
-        subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--disable-pip-version-check', '--target', '/tmp/site',\n    \
-            '--cert', '/data/ca.pem', '--index-url', 'https://api.test/simple', 'listed'], check=True)\n\
+        import os, subprocess, sys\n\
+        os.environ['PIP_CERT'] = os.environ['REQUESTS_CA_BUNDLE'] = os.environ['SSL_CERT_FILE'] = '/data/ca.pem'\n\
+        subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--target', '/tmp/site',\n    \
+            '--index-url', 'https://api.test/simple', 'listed'], check=True)\n\
         sys.path.insert(0, '/tmp/site')\n\
         import listed\n\
         print(listed.NAME)";
