@@ -28,7 +28,7 @@ mod report;
 mod traffic;
 mod web;
 
-pub use self::dialer::Dialer;
+pub use self::dialer::{Dialer, TrafficLimits};
 pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
 pub use self::proxy::Proxy;
 pub use self::report::{DeniedReason, HostTraffic, HostVerdict, NetworkReport};

@@ -25,8 +25,16 @@ const MAX_TRIED: usize = 4;
 pub struct Dialer {
     private: Vec<IpNet>,
     hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
-    pub(super) max_bytes: u64,
-    pub(super) max_connections: usize,
+    pub(super) limits: TrafficLimits,
+}
+
+/// How much programs may have of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficLimits {
+    /// Bytes in both directions.
+    pub bytes: u64,
+    /// Connections at a time.
+    pub connections: usize,
 }
 
 impl Dialer {
@@ -35,8 +43,19 @@ impl Dialer {
         Self {
             private: config.private.clone(),
             hosts: config.hosts.iter().cloned().collect(),
-            max_bytes: config.max_bytes,
-            max_connections: config.max_connections,
+            limits: TrafficLimits {
+                bytes: config.max_bytes,
+                connections: config.max_connections,
+            },
+        }
+    }
+
+    /// The same for whom other limits hold.
+    #[must_use]
+    pub fn with_limits(&self, limits: TrafficLimits) -> Self {
+        Self {
+            limits,
+            ..self.clone()
         }
     }
 
