@@ -31,5 +31,6 @@ mod web;
 pub use self::dialer::{Dialer, TrafficLimits};
 pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
 pub use self::proxy::Proxy;
+pub(crate) use self::report::INVALID;
 pub use self::report::{DeniedReason, HostTraffic, HostVerdict, NetworkReport};
 pub use self::traffic::Traffic;
