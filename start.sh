@@ -120,7 +120,7 @@ install_rules() {
         # shellcheck disable=SC2086 # several addresses
         scripts/firewall.sh install $resolvers && return
     fi
-    say "note: network: true will be refused, since no firewall rules keep such runs away from this host." \
+    say "note: network: true will be refused, since no firewall rules keep such runs away from this host; packages can be installed." \
         "To change it: sudo scripts/firewall.sh install $resolvers"
 }
 

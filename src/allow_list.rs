@@ -4,6 +4,7 @@
 //! port it is 443. Names are compared as DNS compares them, in lower case and in their ASCII form.
 
 mod host_name;
+mod listing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,6 +14,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub use self::host_name::{HostName, HostNameError};
+pub use self::listing::{Listing, ListingError, PackagePreset};
 
 /// The port of an entry without one: connections there begin with TLS, and say whom they are for.
 pub const TLS_PORT: u16 = 443;
@@ -121,8 +123,8 @@ impl fmt::Display for Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList {
     listed: BTreeMap<Pattern, BTreeSet<u16>>,
-    /// Names that are here only because they are below a listed one.
-    derived: BTreeSet<HostName>,
+    /// Names that the operator has not written: they are below one that is, or a package client has named them.
+    unnamed: BTreeSet<HostName>,
 }
 
 /// Why entries are no list.
@@ -156,8 +158,37 @@ impl AllowList {
         }
         Ok(Self {
             listed: list,
-            derived: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
         })
+    }
+
+    /// The same list, of which the operator has written nothing.
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        let names = self.listed.keys().filter_map(|pattern| match pattern {
+            Pattern::Exact(name) => Some(name.clone()),
+            Pattern::Below(_) => None,
+        });
+        self.unnamed = names.collect();
+        self
+    }
+
+    /// The hosts of both lists. What the operator has written in one of them is written.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn and(&self, other: &Self) -> Result<Self, TooManyEntries> {
+        let mut both = Self::new(self.entries().chain(other.entries()))?;
+        let is_named = |list: &Self, name: &HostName| {
+            let pattern = Pattern::Exact(name.clone());
+            list.listed.contains_key(&pattern) && list.names(&pattern)
+        };
+        let unnamed = self.unnamed.union(&other.unnamed);
+        both.unnamed = unnamed
+            .filter(|name| !is_named(self, name) && !is_named(other, name))
+            .cloned()
+            .collect();
+        Ok(both)
     }
 
     /// Whether no host is listed.
@@ -181,7 +212,7 @@ impl AllowList {
     /// One of them is not listed.
     pub fn narrowed(&self, hosts: &[String]) -> Result<Self, NotListed> {
         let mut narrowed = BTreeMap::<_, BTreeSet<_>>::new();
-        let mut derived = BTreeSet::new();
+        let mut unnamed = BTreeSet::new();
         for host in hosts {
             let not_listed = || NotListed {
                 host: host.chars().take(260).collect(),
@@ -201,21 +232,23 @@ impl AllowList {
             if ports.is_empty() {
                 return Err(not_listed());
             }
-            if let (Pattern::Exact(name), Pattern::Below(_)) = (&wanted.pattern, found) {
-                derived.insert(name.clone());
+            if let Pattern::Exact(name) = &wanted.pattern
+                && !self.names(found)
+            {
+                unnamed.insert(name.clone());
             }
             narrowed.entry(wanted.pattern).or_default().extend(ports);
         }
         Ok(Self {
             listed: narrowed,
-            derived,
+            unnamed,
         })
     }
 
     /// Whether the operator has listed this host by its own name, and so knows where it leads.
     pub fn names(&self, pattern: &Pattern) -> bool {
         match pattern {
-            Pattern::Exact(name) => !self.derived.contains(name),
+            Pattern::Exact(name) => !self.unnamed.contains(name),
             Pattern::Below(_) => false,
         }
     }

@@ -190,6 +190,11 @@ impl App {
             // It runs programs, which nothing may do once the server is stopping.
             self.soft.clone(),
         ));
+        self.tasks.spawn(upkeep::find_hosts_of_packages(
+            self.packages.clone(),
+            self.parts.clone(),
+            self.soft.clone(),
+        ));
         self.tasks.spawn(upkeep::measure_storage(
             self.parts.clone(),
             self.hard.clone(),

@@ -30,8 +30,9 @@ mod traffic;
 mod web;
 
 pub use self::broker::{Authority, AuthorityError, Interception};
-pub use self::dialer::Dialer;
+pub use self::dialer::{Dialer, TrafficLimits};
 pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
 pub use self::proxy::Proxy;
+pub(crate) use self::report::INVALID;
 pub use self::report::{DeniedReason, HostTraffic, HostVerdict, NetworkReport};
 pub use self::traffic::Traffic;

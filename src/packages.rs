@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! requirements ─▶ parse, lists ─▶ fetch ─────────────────▶ lists ─▶ unpack ──────────▶ put in place
-//!                                 own container, filtered          own container,      the server, by directory
-//!                                 network or none                  no network          handles, in one step
+//!                                 own container,                   own container,      the server, by directory
+//!                                 listed hosts or none             no network          handles, in one step
 //! ```
 //!
 //! No conversation's code or file is in either container, so nothing in `/data` can influence what is installed. Every
@@ -18,7 +18,9 @@ mod installed;
 mod note;
 mod policy;
 mod prepared;
+mod reached;
 mod requirement;
+mod sources;
 mod step;
 mod turns;
 
@@ -37,6 +39,7 @@ use self::note::Note;
 use self::policy::Policy;
 use self::prepared::PreparedInstall;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
+use self::sources::OwnSources;
 use self::step::Step;
 use self::turns::{InstallTurn, InstallTurns};
 use crate::audit::{self, Audit, Event, Origin, kept};
@@ -78,6 +81,7 @@ pub struct Packages {
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
     turns: InstallTurns,
+    own_sources: OwnSources,
 }
 
 /// For whom an install works.
@@ -117,6 +121,7 @@ impl Packages {
             tally,
             policy: Arc::new(Policy::new(&config)),
             turns: InstallTurns::new(config.rate_limit),
+            own_sources: OwnSources::default(),
             config: Arc::new(config),
         }
     }

@@ -51,7 +51,7 @@ use self::shelf::{Shelf, ShelfClaim};
 pub use self::start::{Directory, UtilityContainer};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
+use crate::executor::spec::{ContainerLimits, HatchSpec, NetworkAccess, User};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::runner::{Load, Runner};
 use crate::sandbox::{Launcher, Sandbox, Uncut};
@@ -100,6 +100,8 @@ pub struct Setup {
     pub longest_use: Option<Duration>,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
+    /// Whether hosts are listed for programs: then every sandbox can have them.
+    pub lists_hosts: bool,
     /// Whether those that are to have no network may see one: the operator has allowed it (`ALLOW_WEAKER_SANDBOX`).
     pub may_see_network: bool,
     /// Tells whether the engine is rootless, and when it is lost.
@@ -123,6 +125,15 @@ impl Setup {
     /// Whether what is parked in a container must see no network.
     fn must_see_none(&self, network: &NetworkAccess) -> bool {
         *network == NetworkAccess::None && !self.may_see_network
+    }
+
+    /// The hatch of a container for programs with this access to the network.
+    fn hatch(&self, network: &NetworkAccess) -> HatchSpec {
+        match network {
+            NetworkAccess::Listed(_) => HatchSpec::Wanted,
+            NetworkAccess::None if self.lists_hosts => HatchSpec::Wanted,
+            NetworkAccess::None | NetworkAccess::Bridge { .. } => HatchSpec::None,
+        }
     }
 
     /// The user that programs run as at this engine, so that they share their owner's files with the server.

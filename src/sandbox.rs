@@ -45,7 +45,7 @@ use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 pub use self::scale::Scale;
 use crate::allow_list::AllowList;
-use crate::egress::{Proxy, Traffic};
+use crate::egress::{HatchError, Proxy, Traffic, TrafficLimits};
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ErrorKind, ExecutorError, Outage};
@@ -130,6 +130,9 @@ pub enum SandboxError {
     /// What a run left behind cannot be undone; in the words of sandbox-init.
     #[error("failed to clean the sandbox: {0}")]
     NotClean(String),
+    /// No sandbox of this engine can have listed hosts.
+    #[error("failed to open the network: {}", HatchError::Shut)]
+    Shut,
     /// Its programs cannot reach listed hosts.
     #[error("failed to open the network: {0}")]
     NoProxy(String),
@@ -244,11 +247,18 @@ impl Sandbox {
         async move { ended.await.map_err(SandboxError::Start) }
     }
 
+    /// Sets how much of listed hosts its programs may have, in place of what a run may.
+    pub fn limit_traffic(&mut self, limits: TrafficLimits) {
+        if let Some(egress) = &mut self.egress {
+            egress.limit(limits);
+        }
+    }
+
     /// Opens the way to listed hosts for the next program, and for later cells of a kernel, and returns what counts its
     /// traffic.
     ///
     /// # Errors
-    /// [`SandboxError::NoProxy`], with the reason.
+    /// [`SandboxError::Shut`], or [`SandboxError::NoProxy`] with the reason.
     pub async fn open_proxy(
         &mut self,
         list: &Arc<AllowList>,
@@ -264,7 +274,10 @@ impl Sandbox {
         let sent = encode_frame(&Frame::Listen(frame.clone())).map_err(SandboxError::Frame)?;
         self.input.put(&sent).await;
         let opened = egress.receive(&frame, list).await;
-        opened.map_err(|error| SandboxError::NoProxy(chain(&error)))
+        opened.map_err(|error| match error {
+            HatchError::Shut => SandboxError::Shut,
+            error => SandboxError::NoProxy(chain(&error)),
+        })
     }
 
     /// Runs a program to its end, which comes at once when `interrupt` resolves. Its output goes to `capture` as it

@@ -18,7 +18,7 @@ use super::AccessError;
 use super::limits::{NetworkLimits, TenantLimits};
 use super::overview::LastUse;
 use super::secret::TokenHash;
-use crate::allow_list::{AllowList, Entry as ListEntry, EntryError};
+use crate::allow_list::Listing;
 use crate::config::NetworkMode;
 use crate::principal::{Name, Principal, Tenant};
 use crate::scope::Scopes;
@@ -320,9 +320,7 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
     });
     let mode = mode.transpose()?.flatten();
     let allow = table.network_allow.map(|hosts| {
-        let entries: Result<Vec<ListEntry>, _> = hosts.iter().map(|host| host.parse()).collect();
-        let list = entries.map_err(|error: EntryError| error.to_string());
-        let list = list.and_then(|list| AllowList::new(list).map_err(|error| error.to_string()));
+        let list = Listing::parse(hosts.iter().map(String::as_str));
         list.map(Arc::new)
             .map_err(|error| flawed(&format!("a `network_allow` that is no list: {error}")))
     });

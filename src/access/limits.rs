@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::allow_list::AllowList;
+use crate::allow_list::Listing;
 use crate::config::{NetworkMode, RateLimit};
 
 /// What a tenant's programs reach with the network, in place of what those of others do.
@@ -12,7 +12,7 @@ pub struct NetworkLimits {
     /// What they reach (`network`).
     pub mode: Option<NetworkMode>,
     /// The hosts that are listed for them (`network_allow`).
-    pub allow: Option<Arc<AllowList>>,
+    pub allow: Option<Arc<Listing>>,
 }
 
 impl NetworkLimits {

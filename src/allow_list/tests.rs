@@ -164,6 +164,28 @@ fn a_name_below_a_listed_one_is_not_named_by_asking_for_it() {
 }
 
 #[test]
+fn two_lists_are_one_in_which_what_is_written_in_either_is_written() {
+    let named = |list: &AllowList| {
+        let named = list.entries().filter(|entry| list.names(&entry.pattern));
+        named.map(|entry| entry.to_string()).collect::<Vec<_>>()
+    };
+    let unnamed = list("api.example.org:80,files.example.org,*.example.net").unnamed();
+    let both = unnamed.and(&list("api.example.org")).unwrap();
+    assert_eq!(
+        both.to_string(),
+        "api.example.org:80, api.example.org, files.example.org, *.example.net"
+    );
+    assert_eq!(named(&both), ["api.example.org:80", "api.example.org"]);
+    let narrowed = both.narrowed(&["files.example.org".to_owned()]).unwrap();
+    assert_eq!(named(&narrowed), [""; 0]);
+    let many = |letter: char| {
+        let entries = (0..40).map(|index| format!("{letter}{index}.example").parse().unwrap());
+        AllowList::new(entries).unwrap()
+    };
+    assert_eq!(many('a').and(&many('b')), Err(TooManyEntries));
+}
+
+#[test]
 fn no_more_are_listed_than_can_be_handed_over() {
     let entries = |count: usize, port: u16| {
         (0..count).map(move |index| format!("h{index}.example:{port}").parse().unwrap())

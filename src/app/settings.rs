@@ -33,13 +33,12 @@ impl From<&StorageConfig> for WorkspaceLimits {
     }
 }
 
-/// How sandboxes reach listed hosts, if any are listed.
-pub(super) fn egress(config: &Config) -> Option<SandboxEgress> {
-    config.network.allow.as_ref()?;
-    Some(SandboxEgress {
+/// How sandboxes reach listed hosts.
+pub(super) fn egress(config: &Config) -> SandboxEgress {
+    SandboxEgress {
         hatches: Hatches::new(config.storage.root.join(PRIVATE)),
         dialer: Arc::new(Dialer::new(&config.network, None)),
-    })
+    }
 }
 
 impl From<&StorageConfig> for MountSource {
@@ -125,6 +124,7 @@ pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
             file_size: config.limits.file_size,
         },
         runtime: config.engine.runtime.clone(),
+        lists_hosts: config.network.allow.is_some(),
         may_see_network: config.engine.allow_weaker.contains(&Control::NetworkOff),
     }
 }

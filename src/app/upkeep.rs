@@ -14,6 +14,7 @@ use crate::gate::network::NetworkState;
 use crate::ledger::Ledger;
 use crate::mcp::transport::McpTransport;
 use crate::metrics::set;
+use crate::packages::Packages;
 use crate::parts::Parts;
 use crate::principal::Principal;
 use crate::runner::catalog::EngineView;
@@ -27,6 +28,8 @@ const SEE_OFF_EVERY: Duration = Duration::from_secs(1);
 const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(30);
 /// How long the result of a probe holds, provided that the rules stay.
 const PROBE_EVERY: Duration = Duration::from_mins(10);
+/// Pause after which it is tried again to find out the hosts of packages.
+const FIND_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Pause between two measurements of what conversations take.
 const MEASURE_EVERY: Duration = Duration::from_mins(5);
 /// The pause is at least this many times as long as the measurement, however much there is to measure.
@@ -125,6 +128,45 @@ pub(super) async fn watch_network(config: EngineConfig, parts: Parts, stop: Canc
             .network
             .set(NetworkState::Closed("the server is stopping".to_owned()));
     }
+}
+
+/// Finds out which hosts packages come from, for lists with a preset of these.
+pub(super) async fn find_hosts_of_packages(
+    packages: Packages,
+    parts: Parts,
+    stop: CancellationToken,
+) {
+    let find = async {
+        // It runs programs.
+        parts.gate.catalog.first_poll().await;
+        let (mut views, mut presets) = (parts.gate.catalog.watch(), parts.gate.network.presets());
+        loop {
+            let wanted: Vec<_> = presets.borrow_and_update().keys().copied().collect();
+            let is_proved = wanted.is_empty() || parts.gate.proof.wait().await.is_ok();
+            let mut pause = (!is_proved).then_some(RETRY);
+            for preset in wanted.into_iter().filter(|_| is_proved) {
+                let hosts = packages.hosts_of(preset).await.unwrap_or_else(|error| {
+                    warn!(%error, "{} stands for no host now", preset.into_str());
+                    pause = Some(FIND_AGAIN_AFTER);
+                    Arc::default()
+                });
+                parts.gate.network.set_preset(preset, &hosts);
+            }
+            let pause = async {
+                match pause {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = pause => {}
+                // Another image may have other hosts.
+                _ = views.changed() => {}
+                _ = presets.changed() => {}
+            }
+        }
+    };
+    stop.run_until_cancelled(find).await;
 }
 
 /// Keeps the metrics of stored files up to date.

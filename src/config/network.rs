@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use strum::IntoStaticStr;
 
 use super::reader::Reader;
-use crate::allow_list::{AllowList, Entry, HostName};
+use crate::allow_list::{AllowList, Entry, HostName, Listing, ListingError};
 
 /// The form of `NETWORK`, in words.
 const MODE: &str = "`off`, `listed` or `open`";
@@ -42,7 +42,7 @@ pub struct NetworkConfig {
     /// What they reach (`NETWORK`).
     pub mode: NetworkMode,
     /// The hosts that are listed; `None` where no list is set (`NETWORK_ALLOW`).
-    pub allow: Option<Arc<AllowList>>,
+    pub allow: Option<Arc<Listing>>,
     /// Addresses that are not public and that listed names may lead to all the same (`NETWORK_PRIVATE`).
     pub private: Vec<IpNet>,
     /// Where names lead, in place of what DNS says, with another port if there is one (`NETWORK_HOSTS`).
@@ -80,7 +80,7 @@ impl NetworkConfig {
     /// What `check-config` prints, in the order of the table.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let joined = |items: Vec<String>| items.join(",");
-        let allow = self.allow.iter().flat_map(|list| list.entries());
+        let allow = self.allow.as_ref();
         let private = self.private.iter();
         let hosts = self.hosts.iter().map(|(name, (address, port))| match port {
             Some(port) => format!("{name}={}", std::net::SocketAddr::new(*address, *port)),
@@ -90,7 +90,7 @@ impl NetworkConfig {
             ("NETWORK", self.mode.into_str().to_owned()),
             (
                 "NETWORK_ALLOW",
-                joined(allow.map(|entry| entry.to_string()).collect()),
+                allow.map_or_else(String::new, |list| list.to_string().replace(", ", ",")),
             ),
             (
                 "NETWORK_PRIVATE",
@@ -104,25 +104,44 @@ impl NetworkConfig {
 }
 
 /// The list, if there is one. The first mistake is told in the words of its entry.
-fn allow_list(reader: &mut Reader<'_>) -> Option<Arc<AllowList>> {
+fn allow_list(reader: &mut Reader<'_>) -> Option<Arc<Listing>> {
     let text = reader.text("NETWORK_ALLOW")?;
-    let entries = text
-        .split(',')
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty());
-    let parsed: Result<Vec<Entry>, _> = entries.map(str::parse).collect();
-    let list = match parsed {
-        Ok(entries) => AllowList::new(entries).map_err(|error| error.to_string()),
-        Err(error) => Err(format!(
-            "names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ({error})"
-        )),
-    };
-    match list {
+    match Listing::parse(words(&text)) {
         Ok(list) => Some(Arc::new(list)),
-        Err(expected) => {
-            reader.reject("NETWORK_ALLOW", &expected);
+        Err(error) => {
+            reader.reject("NETWORK_ALLOW", &expected(&error));
             None
         }
+    }
+}
+
+/// A list of hosts without presets; empty if there is none.
+pub(super) fn entries(reader: &mut Reader<'_>, name: &'static str) -> Vec<Entry> {
+    let text = reader.text(name).unwrap_or_default();
+    let entries: Result<Vec<Entry>, _> = words(&text).map(str::parse).collect();
+    let entries = entries.map_err(ListingError::Entry);
+    let checked = entries.and_then(|entries| {
+        AllowList::new(entries.clone())?;
+        Ok(entries)
+    });
+    checked.unwrap_or_else(|error| {
+        reader.reject(name, &expected(&error));
+        Vec::new()
+    })
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(',').map(str::trim);
+    words.filter(|word| !word.is_empty())
+}
+
+/// What was expected in place of a mistake, and the mistake.
+fn expected(error: &ListingError) -> String {
+    match error {
+        ListingError::Many(error) => error.to_string(),
+        error => format!(
+            "names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ({error})"
+        ),
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
+use super::network::entries;
 use super::reader::Reader;
 use super::{RateLimit, names};
+use crate::allow_list::Entry;
 use crate::units::show_size;
 
 /// Settings that are passed on to the package clients.
@@ -17,6 +19,9 @@ const CLIENT_SETTINGS: [&str; 4] = [
     "PIP_TRUSTED_HOST",
     "NPM_CONFIG_REGISTRY",
 ];
+
+/// The value of `PACKAGE_HOSTS` with which nothing is fetched.
+const NO_HOSTS: &str = "none";
 
 /// The form of the lists of packages, in words.
 const NAMES: &str =
@@ -35,6 +40,9 @@ pub struct PackageConfig {
     pub wheelhouse: Option<PathBuf>,
     /// Certificates that package clients trust, as the engine's host sees the file (`PACKAGE_CA_BUNDLE`).
     pub ca_bundle: Option<PathBuf>,
+    /// Hosts that they may reach besides those of their addresses; `None` means that nothing is fetched
+    /// (`PACKAGE_HOSTS`).
+    pub hosts: Option<Vec<Entry>>,
     /// HTTP proxy that they go through, which may have a password in it (`PACKAGE_PROXY`).
     pub proxy: Option<SecretString>,
     /// Settings of the package clients by name, which may have passwords in them (`PIP_INDEX_URL` and the like).
@@ -63,6 +71,7 @@ impl PackageConfig {
             source_builds: reader.flag("ALLOW_SOURCE_BUILDS"),
             wheelhouse: host_path(reader, "PACKAGE_WHEELHOUSE"),
             ca_bundle: host_path(reader, "PACKAGE_CA_BUNDLE"),
+            hosts: hosts(reader, "PACKAGE_HOSTS"),
             proxy: proxy(reader, "PACKAGE_PROXY"),
             timeout: reader.duration("PACKAGE_TIMEOUT"),
             max_bytes: reader.size("PACKAGE_SIZE_LIMIT", 1 << 10),
@@ -87,6 +96,17 @@ impl PackageConfig {
             ),
             ("PACKAGE_WHEELHOUSE", path(&self.wheelhouse)),
             ("PACKAGE_CA_BUNDLE", path(&self.ca_bundle)),
+            (
+                "PACKAGE_HOSTS",
+                match &self.hosts {
+                    None => NO_HOSTS.to_owned(),
+                    Some(hosts) => hosts
+                        .iter()
+                        .map(Entry::to_string)
+                        .collect::<Vec<_>>()
+                        .join(","),
+                },
+            ),
             ("PACKAGE_PROXY", shown(self.proxy.as_ref())),
         ];
         lines.extend(CLIENT_SETTINGS.iter().map(|name| {
@@ -105,6 +125,12 @@ impl PackageConfig {
         ]);
         lines
     }
+}
+
+/// What is fetched from, in addition; `None` for nothing at all.
+fn hosts(reader: &mut Reader<'_>, name: &'static str) -> Option<Vec<Entry>> {
+    let is_none = reader.text(name).is_some_and(|text| text == NO_HOSTS);
+    (!is_none).then(|| entries(reader, name))
 }
 
 /// A path that the engine resolves, and so an absolute one.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -22,25 +23,44 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const MAX_TRIED: usize = 4;
 
 /// The settings of connections to hosts, and what is needed to make one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Dialer {
     private: Vec<IpNet>,
     hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
-    pub(super) max_bytes: u64,
-    pub(super) max_connections: usize,
+    pub(super) limits: TrafficLimits,
     /// For hosts that secrets are for, if there are any.
-    pub(super) interception: Option<Interception>,
+    pub(super) interception: Option<Arc<Interception>>,
+}
+
+/// How much programs may have of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficLimits {
+    /// Bytes in both directions.
+    pub bytes: u64,
+    /// Connections at a time.
+    pub connections: usize,
 }
 
 impl Dialer {
     /// As the settings have it.
-    pub fn new(config: &NetworkConfig, interception: Option<Interception>) -> Self {
+    pub fn new(config: &NetworkConfig, interception: Option<Arc<Interception>>) -> Self {
         Self {
             private: config.private.clone(),
             hosts: config.hosts.iter().cloned().collect(),
-            max_bytes: config.max_bytes,
-            max_connections: config.max_connections,
             interception,
+            limits: TrafficLimits {
+                bytes: config.max_bytes,
+                connections: config.max_connections,
+            },
+        }
+    }
+
+    /// The same for whom other limits hold.
+    #[must_use]
+    pub fn with_limits(&self, limits: TrafficLimits) -> Self {
+        Self {
+            limits,
+            ..self.clone()
         }
     }
 

@@ -82,7 +82,7 @@ impl Proxy {
         dialer: Arc<Dialer>,
         tasks: &TaskTracker,
     ) -> std::io::Result<Self> {
-        let (traffic, stop) = (Traffic::new(dialer.max_bytes), CancellationToken::new());
+        let (traffic, stop) = (Traffic::new(dialer.limits.bytes), CancellationToken::new());
         let mut incoming = Vec::with_capacity(listeners.tcp.len());
         for (socket, (_, entry)) in listeners.tcp.into_iter().zip(list.listeners()) {
             incoming.push(accepted(TcpListener::from_std(socket)?, entry));
@@ -193,7 +193,7 @@ impl Work {
         incoming: Vec<BoxStream<'static, (Entry, TcpStream)>>,
         connections: &mut JoinSet<()>,
     ) {
-        let places = Arc::new(Semaphore::new(self.dialer.max_connections));
+        let places = Arc::new(Semaphore::new(self.dialer.limits.connections));
         let (mut bucket, mut incoming) = (Bucket::per_second(CONNECTIONS), select_all(incoming));
         while let Some((entry, stream)) = incoming.next().await {
             while connections.try_join_next().is_some() {}

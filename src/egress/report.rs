@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Most hosts in the line for a model.
 const MAX_TOLD: usize = 8;
 /// In place of a name that DNS could not have.
-pub(super) const INVALID: &str = "(invalid)";
+pub(crate) const INVALID: &str = "(invalid)";
 
 /// What became of what a program wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, ToSchema)]

@@ -124,7 +124,7 @@ impl Traffic {
     }
 
     /// Notes that a connection was refused. `host` is what it was for, as far as that is known.
-    pub(super) fn deny(&self, host: &str, port: u16, reason: DeniedReason) {
+    pub(crate) fn deny(&self, host: &str, port: u16, reason: DeniedReason) {
         let row = Row {
             host: host.to_owned(),
             port: Some(port),
@@ -136,7 +136,7 @@ impl Traffic {
     }
 
     /// Notes that a name was looked up that is not listed; `None` if it is none.
-    pub(super) fn unknown(&self, host: Option<&HostName>) {
+    pub(crate) fn unknown(&self, host: Option<&HostName>) {
         let row = Row {
             host: host.map_or(INVALID, HostName::as_str).to_owned(),
             port: None,

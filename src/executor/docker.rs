@@ -259,6 +259,7 @@ impl Executor for DockerExecutor {
             longest_start: LONGEST_START,
             needs_lanes: true,
             cuts_network: true,
+            hands_over_sockets: true,
             limits: limits(&info),
             refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
             has_nodes: false,

@@ -34,6 +34,8 @@ pub struct Capabilities {
     /// Whether containers without a network have none by its doing. Otherwise PID 1 or rules of the engine have to see to
     /// that, and the server asks each container before it has a program.
     pub cuts_network: bool,
+    /// Whether a PID 1 can hand sockets over to the server, which is on the same host then.
+    pub hands_over_sockets: bool,
     /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`, and on `buffers` of
     /// connections.
     pub limits: Vec<&'static str>,

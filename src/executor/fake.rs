@@ -354,6 +354,7 @@ impl Executor for FakeExecutor {
                 longest_start: Duration::from_mins(1),
                 needs_lanes,
                 cuts_network,
+                hands_over_sockets: false,
                 limits: Vec::new(),
                 refuses_cpu_limit: false,
                 has_nodes: false,

@@ -291,6 +291,7 @@ impl Executor for KubernetesExecutor {
                 // NetworkPolicies keep pods apart.
                 needs_lanes: false,
                 cuts_network: false,
+                hands_over_sockets: false,
                 limits: vec!["memory", "processor"],
                 refuses_cpu_limit: false,
                 has_nodes: true,

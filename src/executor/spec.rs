@@ -43,8 +43,8 @@ pub struct ContainerSpec {
     pub limits: ContainerLimits,
     /// What they may reach.
     pub network: NetworkAccess,
-    /// The hatch through which its PID 1 hands sockets over, by its name; see [`crate::egress`].
-    pub hatch: Option<String>,
+    /// Whether its PID 1 can hand sockets over.
+    pub hatch: HatchSpec,
     /// The network that it has to itself. Without one it reaches nothing, whatever it may.
     pub lane: Option<LaneId>,
     /// What the container is for at first.
@@ -64,6 +64,28 @@ pub struct User {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
+}
+
+/// The hatch through which a PID 1 hands sockets over, so that programs reach listed hosts; see [`crate::egress`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HatchSpec {
+    /// There is none.
+    #[default]
+    None,
+    /// There is to be one: it is made when the container is.
+    Wanted,
+    /// The one of this name.
+    Made(String),
+}
+
+impl HatchSpec {
+    /// The name of the one that was made.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::None | Self::Wanted => None,
+            Self::Made(name) => Some(name),
+        }
+    }
 }
 
 /// Who goes first when more want a core than there are cores.

@@ -1,9 +1,12 @@
 //! Whether runs may use the network, and why not.
 //!
 //! A run reaches listed hosts, or the internet, as `NETWORK` and the limits of its tenant have it. Listed hosts need no
-//! proof, since such a run has no network of its own. For the rest, the answer is yes only when it was proved that the network closes the host and private ranges to programs, or when
-//! the operator takes the responsibility (`ALLOW_NETWORK=1`). [`crate::checks::network`] finds it out.
+//! proof, since such a run has no network of its own. Those that packages come from are found out for the presets of a
+//! list, and a run waits for them.
+//! For the rest, the answer is yes only when it was proved that the network closes the host and private ranges to
+//! programs, or when the operator takes the responsibility (`ALLOW_NETWORK=1`). [`crate::checks::network`] finds it out.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::access::NetworkLimits;
-use crate::allow_list::{AllowList, NotListed};
+use crate::allow_list::{AllowList, Listing, NotListed, PackagePreset};
 use crate::config::{NetworkConfig, NetworkMode};
 use crate::executor::spec::NetworkAccess;
 
@@ -26,8 +29,13 @@ pub struct NetworkPolicy {
     /// What is known of the engine's network; an error says why it is not.
     state: Arc<watch::Sender<Result<NetworkState, String>>>,
     mode: NetworkMode,
-    allow: Option<Arc<AllowList>>,
+    allow: Option<Arc<Listing>>,
+    /// The presets that somebody's list has.
+    presets: Arc<watch::Sender<PresetHosts>>,
 }
+
+/// The hosts of packages by their presets; `None` until they are found out.
+pub type PresetHosts = BTreeMap<PackagePreset, Option<Arc<AllowList>>>;
 
 /// Why a run does not get the network that it asks for.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -67,7 +75,10 @@ impl NetworkPolicy {
     /// As the settings have it, with nothing known.
     pub fn new(config: &NetworkConfig) -> Self {
         let unknown = Err("the network was not checked yet".to_owned());
+        let presets = config.allow.iter().flat_map(|listing| listing.packages());
+        let presets = presets.map(|preset| (preset, None)).collect();
         Self {
+            presets: Arc::new(watch::Sender::new(presets)),
             state: Arc::new(watch::Sender::new(unknown)),
             mode: config.mode,
             allow: config.allow.clone(),
@@ -80,13 +91,60 @@ impl NetworkPolicy {
         match limits.mode.or(own).unwrap_or(self.mode) {
             NetworkMode::Off => Reach::Nothing,
             NetworkMode::Open => Reach::Internet,
-            NetworkMode::Listed => match (&self.allow, &limits.allow) {
+            NetworkMode::Listed => match self.listing(limits) {
                 // Without one of the server's, sandboxes have no way to hosts.
-                (None, _) => Reach::Nothing,
-                (Some(_), Some(own)) => Reach::Listed(Arc::clone(own)),
-                (Some(allow), None) => Reach::Listed(Arc::clone(allow)),
+                None => Reach::Nothing,
+                Some(listing) => Reach::Listed(self.listed(listing)),
             },
         }
+    }
+
+    /// The list for runs with these limits.
+    fn listing<'a>(&'a self, limits: &'a NetworkLimits) -> Option<&'a Arc<Listing>> {
+        let allow = self.allow.as_ref()?;
+        Some(limits.allow.as_ref().unwrap_or(allow))
+    }
+
+    /// The hosts of a list, as far as they are known. Presets that are too many are left out.
+    fn listed(&self, listing: &Listing) -> Arc<AllowList> {
+        let presets = self.presets.borrow();
+        let with = listing.with(|preset| presets.get(&preset)?.clone());
+        with.unwrap_or_else(|_| Arc::clone(listing.hosts()))
+    }
+
+    /// Waits until the hosts of a list are known, if it has presets.
+    async fn wait_for_presets(&self, listing: &Listing) {
+        let is_known = |presets: &PresetHosts| {
+            let mut wanted = listing.packages();
+            wanted.all(|preset| matches!(presets.get(&preset), Some(Some(_))))
+        };
+        self.presets.send_if_modified(|presets| {
+            let before = presets.len();
+            for preset in listing.packages() {
+                presets.entry(preset).or_default();
+            }
+            presets.len() != before
+        });
+        let mut presets = self.presets.subscribe();
+        // The sender lives in `self`. What is not known by then is not listed.
+        let _ = tokio::time::timeout(WAIT, presets.wait_for(is_known)).await;
+    }
+
+    /// The presets that somebody's list has, with their hosts, and all changes.
+    pub fn presets(&self) -> watch::Receiver<PresetHosts> {
+        self.presets.subscribe()
+    }
+
+    /// Sets the hosts of a preset, if somebody's list has it.
+    pub fn set_preset(&self, preset: PackagePreset, hosts: &Arc<AllowList>) {
+        self.presets.send_if_modified(|presets| {
+            let Some(known) = presets.get_mut(&preset) else {
+                return false;
+            };
+            let is_new = known.as_ref() != Some(hosts);
+            *known = Some(Arc::clone(hosts));
+            is_new
+        });
     }
 
     /// The network for a run with these limits that asks for it, and for these hosts only if it names any. Waits if
@@ -100,6 +158,9 @@ impl NetworkPolicy {
         hosts: &[String],
     ) -> Result<NetworkAccess, NetworkRefusal> {
         let closed = |reason: &str| NetworkRefusal::Closed(reason.to_owned());
+        if let (Reach::Listed(_), Some(listing)) = (self.reach(limits), self.listing(limits)) {
+            self.wait_for_presets(listing).await;
+        }
         match self.reach(limits) {
             Reach::Nothing if self.mode == NetworkMode::Off => Err(closed(
                 "programs have none here, which the server's operator can change",

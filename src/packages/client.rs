@@ -189,6 +189,20 @@ impl PackageClient {
         }
     }
 
+    /// Asks it where it takes packages from if no setting says so: prints addresses as a JSON array.
+    pub(super) const fn sources(self) -> Script {
+        match self {
+            Self::Pip => Script {
+                command: &["python3", "-I", "-"],
+                program: include_str!("programs/sources.py"),
+            },
+            Self::Bun => Script {
+                command: &["bun", "--no-install", "--no-env-file", "run", "-"],
+                program: include_str!("programs/sources.ts"),
+            },
+        }
+    }
+
     /// Makes a tree of what was downloaded.
     pub(super) const fn unpack(self) -> Script {
         match self {

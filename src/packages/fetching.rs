@@ -11,7 +11,8 @@ use super::client::{self, FetchRequest, Fetched, PackageClient, Wanted};
 use super::error::PackagesError;
 use super::prepared::PreparedInstall;
 use super::requirement::Requirement;
-use super::step::Step;
+use super::sources::Sources;
+use super::step::{Performed, Step};
 use crate::executor::spec::{NetworkAccess, Place, Provided, ReadOnlyMount};
 use crate::workspace::{Kept, Owner, Scratch};
 
@@ -26,8 +27,8 @@ impl Packages {
         owner: Owner,
         wanted: &[Requirement],
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let network = self.gate.network.access();
-        let mut unfit = None;
+        let network = self.network_for(prepared).await?;
+        let (mut unfit, mut missing) = (None, None);
         if self.config.wheelhouse.is_some() || network.is_err() {
             // Also without such a directory: what is asked for may be part of the runner.
             let offline = self
@@ -35,7 +36,7 @@ impl Packages {
                 .await;
             match (offline, &network) {
                 // The index may have it.
-                (Err(PackagesError::NotFound(_)), Ok(_)) => {}
+                (Err(PackagesError::NotFound(what)), Ok(_)) => missing = Some(what),
                 (Err(error @ PackagesError::Incompatible(_)), Ok(_)) => unfit = Some(error),
                 (Err(PackagesError::NotFound(what)), Err(reason)) => {
                     return Err(PackagesError::Offline(self.without_network(&what, reason)));
@@ -44,10 +45,37 @@ impl Packages {
             }
         }
         let network = network.map_err(PackagesError::Offline)?;
-        match (self.fetch_by(prepared, owner, wanted, network).await, unfit) {
-            (Err(PackagesError::Offline(_)), Some(unfit)) => Err(unfit),
-            (done, _) => done,
+        let fetched = self.fetch_by(prepared, owner, wanted, network).await;
+        match (fetched, unfit, missing) {
+            (Err(PackagesError::Offline(_)), Some(unfit), _) => Err(unfit),
+            (Err(PackagesError::Offline(reason)), _, Some(what)) => {
+                Err(PackagesError::Offline(self.without_network(&what, &reason)))
+            }
+            (done, ..) => done,
         }
+    }
+
+    /// The network that packages are fetched with: the hosts of their client, from a container without a network, or the
+    /// engine's network where sockets cannot be handed over or no list can have these hosts. Or why there is none.
+    async fn network_for(
+        &self,
+        prepared: &PreparedInstall,
+    ) -> Result<Result<NetworkAccess, String>, PackagesError> {
+        if self.config.hosts.is_none() {
+            let reason =
+                "nothing is fetched here, which the server's operator can change (PACKAGE_HOSTS)";
+            return Ok(Err(reason.to_owned()));
+        }
+        if self.gate.catalog.view().hands_over_sockets() {
+            let sources = Sources::of_install(prepared.client, &self.config);
+            match self.hosts(&prepared.runner, prepared.client, sources).await {
+                Ok(Some(list)) => return Ok(Ok(NetworkAccess::Listed(list))),
+                Ok(None) => {}
+                Err(PackagesError::Offline(reason)) => return Ok(Err(reason)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.gate.network.access())
     }
 
     /// What is fetched when nothing is wanted any more.
@@ -102,8 +130,14 @@ impl Packages {
             max_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
             deadline: prepared.time_left(),
         };
-        let output = self.perform(&prepared.runner, step).await?;
-        let fetched = Fetched::parse(&output, self.config.max_bytes)?;
+        let Performed { output, reached } = self.perform(&prepared.runner, step).await?;
+        let fetched = Fetched::parse(&output, self.config.max_bytes);
+        let fetched = fetched.map_err(|error| match (error, reached.why_not()) {
+            (PackagesError::Offline(what), Some(why)) => {
+                PackagesError::Offline(format!("{what}: {why}"))
+            }
+            (error, _) => error,
+        })?;
         self.keep(prepared.client, &scratch, &fetched).await;
         Ok((fetched, scratch))
     }

@@ -9,6 +9,8 @@ use sandbox_init::Status;
 use super::Packages;
 use super::client::{self, Script};
 use super::error::PackagesError;
+use super::reached::Reached;
+use crate::egress::TrafficLimits;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
 use crate::gate::admission::AdmissionError;
@@ -25,6 +27,10 @@ const OUTPUT: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Pauses are at least this many times as long as a check takes.
 const PAUSE_FACTOR: u32 = 4;
+/// Connections that a package client may have at a time: several times as many as it makes.
+const CONNECTIONS: usize = 256;
+/// Bytes that it may fetch in any case, however little may be installed.
+const MIN_TRAFFIC: u64 = 256 << 20;
 /// How long a container may take to end before its directory is deleted anyway.
 const END_WAIT: Duration = Duration::from_secs(10);
 
@@ -44,6 +50,15 @@ pub(super) struct Step {
     pub(super) max_bytes: u64,
     /// Time that it may take.
     pub(super) deadline: Duration,
+}
+
+/// What a step has done.
+#[derive(Debug)]
+pub(super) struct Performed {
+    /// What it printed.
+    pub(super) output: Vec<u8>,
+    /// What it reached.
+    pub(super) reached: Reached,
 }
 
 /// A container at work, and what it works on. Dropping it removes the container first.
@@ -68,33 +83,23 @@ impl Drop for Working {
 }
 
 impl Packages {
-    /// Performs a step, and returns what it printed.
+    /// Performs a step.
     ///
     /// # Errors
     /// It wrote too much, took too long, or failed.
     pub(super) async fn perform(
         &self,
         runner: &Runner,
-        step: Step,
-    ) -> Result<Vec<u8>, PackagesError> {
+        mut step: Step,
+    ) -> Result<Performed, PackagesError> {
         self.gate.floor.make_room().await?;
         let program = Program {
             code: step.script.program.to_owned(),
             stdin: None,
-            env: step.environment,
+            env: std::mem::take(&mut step.environment),
             deadline: step.deadline,
         };
-        let command = step.script.command.iter();
-        let utility = UtilityContainer {
-            command: command.map(|&word| word.to_owned()).collect(),
-            read_only: step.read_only,
-            network: step.network,
-        };
-        let sandbox = self
-            .pool
-            .start_utility(runner, &step.scratch, utility)
-            .await
-            .map_err(not_started)?;
+        let (sandbox, reached) = Box::pin(self.start(runner, &step)).await?;
         let mut working = Working {
             sandbox: Some(sandbox),
             directories: step.kept,
@@ -130,7 +135,56 @@ impl Packages {
             let stderr = captured.text(Stream::Stderr);
             return Err(failed(end.status, &stderr));
         }
-        Ok(captured.text(Stream::Stdout).into_bytes())
+        Ok(Performed {
+            output: captured.text(Stream::Stdout).into_bytes(),
+            reached,
+        })
+    }
+
+    /// Starts a container for a step. Where it is to reach listed hosts, and none of this engine's can, it has the
+    /// engine's network, if that is open.
+    async fn start(
+        &self,
+        runner: &Runner,
+        step: &Step,
+    ) -> Result<(Sandbox, Reached), PackagesError> {
+        let mut sandbox = self.start_with(runner, step, step.network.clone()).await?;
+        let NetworkAccess::Listed(list) = &step.network else {
+            return Ok((sandbox, Reached::Unseen));
+        };
+        sandbox.limit_traffic(TrafficLimits {
+            // Some of what comes is not written, such as lists of versions.
+            bytes: step.max_bytes.saturating_mul(2).max(MIN_TRAFFIC),
+            connections: CONNECTIONS,
+        });
+        match sandbox.open_proxy(list).await {
+            Ok(traffic) => Ok((sandbox, Reached::Hosts(traffic))),
+            Err(SandboxError::Shut) => {
+                drop(sandbox);
+                let (network, reached) = match self.gate.network.access() {
+                    Ok(network) => (network, Reached::Unseen),
+                    Err(reason) => (NetworkAccess::None, Reached::Nothing(reason)),
+                };
+                Ok((self.start_with(runner, step, network).await?, reached))
+            }
+            Err(error) => Err(not_started(error)),
+        }
+    }
+
+    async fn start_with(
+        &self,
+        runner: &Runner,
+        step: &Step,
+        network: NetworkAccess,
+    ) -> Result<Sandbox, PackagesError> {
+        let command = step.script.command.iter();
+        let utility = UtilityContainer {
+            command: command.map(|&word| word.to_owned()).collect(),
+            read_only: step.read_only.clone(),
+            network,
+        };
+        let started = self.pool.start_utility(runner, &step.scratch, utility);
+        started.await.map_err(not_started)
     }
 }
 

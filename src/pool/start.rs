@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Lease, Pool, SandboxSource};
 use crate::executor::Outage;
 use crate::executor::spec::{
-    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, ReadOnlyMount,
+    ContainerLimits, ContainerSpec, HatchSpec, NetworkAccess, Place, Priority, ReadOnlyMount,
 };
 use crate::runner::catalog::EngineView;
 use crate::runner::{Load, Runner};
@@ -121,7 +121,12 @@ impl Pool {
             owner: scratch.owner(),
             label: ("sandbox.scratch", scratch.name()),
         };
+        let is_listed = matches!(utility.network, NetworkAccess::Listed(_));
         let mut spec = self.spec(runner, data, utility.network, Priority::Run);
+        if !is_listed {
+            // No program of a conversation ever comes here.
+            spec.hatch = HatchSpec::None;
+        }
         spec.command = utility.command;
         spec.read_only = utility.read_only;
         self.start(spec, None).await
@@ -241,8 +246,8 @@ impl Pool {
             data_alias: setup.data_alias,
             user: setup.user(data.owner),
             limits: self.limits(runner),
+            hatch: setup.hatch(&network),
             network: network.of_container(),
-            hatch: None,
             lane: None,
             priority,
             avoided_nodes: Vec::new(),

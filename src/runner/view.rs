@@ -57,6 +57,14 @@ impl View {
         }
     }
 
+    /// Whether sandboxes of the engine can have hatches, as far as it says.
+    pub const fn hands_over_sockets(&self) -> bool {
+        match &self.engine {
+            EngineView::Up(engine) => engine.capabilities.hands_over_sockets,
+            EngineView::Down(_) => false,
+        }
+    }
+
     /// The runner for a language, however its name is written: in any case, as an alias, with a version (`python3.12`)
     /// or with its parts apart (`Node.js`). A name as it is takes precedence over what it may mean.
     pub fn find(&self, name: &str) -> Option<&Arc<Runner>> {

@@ -15,8 +15,8 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::allow_list::AllowList;
-use crate::egress::{Dialer, Hatch, HatchError, Hatches, OpenHatch, Proxy, Traffic};
-use crate::executor::spec::{ContainerSpec, NetworkAccess};
+use crate::egress::{Dialer, Hatch, HatchError, Hatches, OpenHatch, Proxy, Traffic, TrafficLimits};
+use crate::executor::spec::{ContainerSpec, HatchSpec};
 use crate::executor::{ErrorKind, ExecutorError};
 
 /// How sandboxes reach listed hosts.
@@ -35,14 +35,14 @@ pub(super) struct HatchOf {
 }
 
 impl HatchOf {
-    /// Opens one for a container without a network, and has the container see it.
+    /// Opens one for a container that is to have it, and has the container see it.
     pub(super) fn open<'a>(
-        egress: Option<&SandboxEgress>,
+        egress: &SandboxEgress,
         spec: &'a ContainerSpec,
     ) -> Result<(Cow<'a, ContainerSpec>, Option<Self>), ExecutorError> {
-        let Some(egress) = egress.filter(|_| spec.network == NetworkAccess::None) else {
+        if spec.hatch != HatchSpec::Wanted {
             return Ok((Cow::Borrowed(spec), None));
-        };
+        }
         let opened = egress.hatches.open(spec.user.uid, spec.user.gid);
         let open = opened.map_err(|error| ExecutorError {
             kind: ErrorKind::Refused,
@@ -50,7 +50,7 @@ impl HatchOf {
             source: error.into(),
         })?;
         let mut spec = spec.clone();
-        spec.hatch = Some(open.name().to_owned());
+        spec.hatch = HatchSpec::Made(open.name().to_owned());
         let dialer = Arc::clone(&egress.dialer);
         Ok((Cow::Owned(spec), Some(Self { open, dialer })))
     }
@@ -84,6 +84,11 @@ pub(super) struct Egress {
 }
 
 impl Egress {
+    /// Sets how much may be copied, in place of what a run may, for what is opened from now on.
+    pub(super) fn limit(&mut self, limits: TrafficLimits) {
+        self.dialer = Arc::new(self.dialer.with_limits(limits));
+    }
+
     /// What the proxy counts that there is for this list.
     pub(super) fn kept(&self, list: &AllowList) -> Option<Arc<Traffic>> {
         let proxy = self

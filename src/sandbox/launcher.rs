@@ -72,20 +72,20 @@ struct Shared {
     containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
     lanes: Lanes,
-    /// How sandboxes reach listed hosts, if any are listed.
-    egress: Option<SandboxEgress>,
+    /// How sandboxes reach listed hosts that have a hatch.
+    egress: SandboxEgress,
     /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
     engine_permits: Arc<Semaphore>,
 }
 
 impl Launcher {
-    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`; those without one can reach
-    /// listed hosts if there is `egress`.
+    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`; those with a hatch reach
+    /// listed hosts by way of `egress`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
         subnets: Ipv4Net,
-        egress: Option<SandboxEgress>,
+        egress: SandboxEgress,
         tasks: TaskTracker,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -241,7 +241,7 @@ impl Launcher {
     ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
         let started = Instant::now();
-        let (spec, hatch) = HatchOf::open(self.0.egress.as_ref(), spec)?;
+        let (spec, hatch) = HatchOf::open(&self.0.egress, spec)?;
         let id = executor.create(&spec).await?;
         let container = Container::new(self.clone(), id, lane);
         if !is_wanted() {

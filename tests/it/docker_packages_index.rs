@@ -1,4 +1,4 @@
-//! Packages from an index, over the filtered network. The index is the test's own, in a namespace that programs reach
+//! Packages from an index that has an address in place of a name, over the filtered network. The index is the test's own, in a namespace that programs reach
 //! as if it were on the internet.
 
 use std::fs;
@@ -23,13 +23,11 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::docker_network::{
-    DNS, NAME, PRIVATE, PUBLIC, RULES, WEB, World, checked, in_the_world, install_rules, resolve,
-    tcp, udp,
+    NAME, PRIVATE, PUBLIC, RULES, WEB, World, checked, in_the_world, install_rules, tcp,
 };
 use crate::docker_packages::{install_for, make_packages};
 use crate::support::TestApp;
 
-const TLS: u16 = 443;
 /// The user that may ask the npm registry.
 const NPM_USER: &str = "reader:secret";
 
@@ -179,7 +177,6 @@ pub(crate) async fn run(app: &TestApp, conversation: &str, language: &str, code:
 #[tokio::test]
 async fn packages_come_from_indexes_of_all_kinds() {
     packages_come_from_the_configured_index_and_then_need_no_network().await;
-    an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so().await;
     crate::docker_packages_proxy::packages_come_through_the_operators_proxy().await;
 }
 
@@ -353,7 +350,7 @@ async fn use_registry(app: &TestApp, index: &Index) {
 }
 
 /// The tarballs that are kept.
-fn kept(app: &TestApp) -> Vec<PathBuf> {
+pub(crate) fn kept(app: &TestApp) -> Vec<PathBuf> {
     let entries = fs::read_dir(app.root().join(".packages/cache")).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path());
     let files = folders.flat_map(|folder| {
@@ -422,7 +419,7 @@ impl TlsIndex {
         self.directory.path().join("ca.pem").display().to_string()
     }
 
-    /// Offers one package of each language.
+    /// Offers one package of each language, and one without a wheel.
     pub(crate) async fn fill(&self, app: &TestApp) {
         let site = self.directory.path().join("site");
         let files = site.join("files");
@@ -431,55 +428,11 @@ impl TlsIndex {
         fs::create_dir_all(&pages).unwrap();
         let page = simple(&files, "tiny-dep").unwrap();
         fs::write(pages.join("index.html"), page).unwrap();
+        let pages = site.join("simple/tinycurious");
+        fs::create_dir_all(&pages).unwrap();
+        let page = "<a href=\"/files/tinycurious-1.0.tar.gz\">tinycurious-1.0.tar.gz</a>";
+        fs::write(pages.join("index.html"), page).unwrap();
         let about = registry(&files, "tinyb", &format!("https://{NAME}")).unwrap();
         fs::write(site.join("tinyb"), about).unwrap();
     }
-}
-
-async fn an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so() {
-    let _world = World::new();
-    install_rules();
-    let index = TlsIndex::on(in_the_world(|| tcp(TLS))).await;
-    let resolver = in_the_world(|| udp(PRIVATE, DNS));
-    tokio::select! {
-        () = use_tls_index(&index) => {}
-        () = resolve(resolver) => unreachable!("it answers for ever"),
-    }
-}
-
-async fn use_tls_index(index: &TlsIndex) {
-    let (index_url, registry) = (format!("https://{NAME}/simple"), format!("https://{NAME}/"));
-    let settings = [
-        RULES,
-        ("RUN_DNS", PRIVATE),
-        ("PIP_INDEX_URL", &index_url),
-        ("NPM_CONFIG_REGISTRY", &registry),
-    ];
-    let wanted = [("python", "tiny-dep"), ("typescript", "tinyb")];
-
-    let app = TestApp::on_docker_with(&settings).await;
-    index.fill(&app).await;
-    assert_eq!(checked(&app).await, Ok(()));
-    for (language, package) in wanted {
-        let answer = install_for(&app, "demo", language, json!([package])).await;
-        assert_eq!(answer["code"], "package_offline", "{answer}");
-        let message = answer["message"].as_str().unwrap();
-        assert!(message.contains("PACKAGE_CA_BUNDLE"), "{message}");
-    }
-    app.assert_nothing_is_left().await;
-
-    let authority = index.authority();
-    let settings = [&settings[..], &[("PACKAGE_CA_BUNDLE", &authority)]].concat();
-    let app = TestApp::on_docker_with(&settings).await;
-    assert_eq!(checked(&app).await, Ok(()));
-    for (language, package) in wanted {
-        let answer = install_for(&app, "demo", language, json!([package])).await;
-        assert_eq!(answer["success"], true, "{answer}");
-    }
-    assert_eq!(kept(&app).len(), 1);
-    let code = "import tiny_dep; print(tiny_dep.VALUE)";
-    assert_eq!(run(&app, "demo", "python", code).await, "dep 1.5\n");
-    let code = "import b from 'tinyb'; console.log(b)";
-    assert_eq!(run(&app, "demo", "typescript", code).await, "b 2.0.0\n");
-    app.assert_nothing_is_left().await;
 }

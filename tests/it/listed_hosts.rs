@@ -57,6 +57,43 @@ async fn models_are_told_which_hosts_there_are() {
     ");
 }
 
+/// The hosts of packages are among them, where settings or, on other engines, the clients say which these are.
+#[tokio::test]
+async fn presets_stand_for_the_hosts_of_packages() {
+    let settings = [
+        (
+            "NETWORK_ALLOW",
+            "@python-packages,@npm-packages,api.example.org",
+        ),
+        ("PIP_INDEX_URL", "https://index.example/simple"),
+        ("PIP_EXTRA_INDEX_URL", "https://more.example:8443/simple"),
+        ("NPM_CONFIG_REGISTRY", "http://192.0.2.1/"),
+        ("PACKAGE_HOSTS", "files.example"),
+    ];
+    let app = TestApp::on_fake_with(&settings).await;
+    let hosts = json!({ "hosts": ["evil.example"] });
+    insta::assert_snapshot!(refusal(&app, hosts).await, @r#"host_not_listed: "hosts: \"evil.example\" is not among the hosts that programs may reach: api.example.org, files.example, index.example, more.example:8443: name listed ones, or leave hosts out for all of them""#);
+    insta::assert_snapshot!(told(&app).await, @r#"
+    no internet; network: true reaches only api.example.org, files.example, index.example, more.example:8443 (HTTPS, unless a port is given)
+    "With network: the listed hosts that the program may reach, if it needs fewer than all; implies network."
+    "#);
+}
+
+/// Only containers for programs that may reach hosts have a hatch, and without a list there are none of these.
+#[tokio::test]
+async fn sandboxes_have_a_hatch_where_hosts_are_listed() {
+    for (settings, has_hatch) in [(&[ALLOW][..], true), (&[], false)] {
+        let settings = [settings, &[("SANDBOX_REUSE", "conversation")]].concat();
+        let app = TestApp::on_fake_with(&settings).await;
+        app.run("shell", "echo hello").await;
+        let specs = app.fake.as_ref().unwrap().specs();
+        assert!(!specs.is_empty());
+        for spec in specs {
+            assert_eq!(spec.hatch.name().is_some(), has_hatch);
+        }
+    }
+}
+
 #[tokio::test]
 async fn hosts_that_are_not_listed_are_refused_by_name() {
     let app = TestApp::on_fake_with(&[ALLOW]).await;
@@ -120,6 +157,8 @@ fn a_mistake_in_the_list_stops_the_start() {
         refused("NETWORK_ALLOW", "api.example.org,*"),
         refused("NETWORK_ALLOW", "192.0.2.1"),
         refused("NETWORK_ALLOW", "https://api.example.org"),
+        refused("NETWORK_ALLOW", "@github,@forge"),
+        refused("PACKAGE_HOSTS", "@github"),
         refused("NETWORK_PRIVATE", "10.0.0.0"),
         refused("NETWORK_HOSTS", "db.internal"),
         refused("NETWORK_BYTES", "1"),
@@ -129,6 +168,8 @@ fn a_mistake_in_the_list_stops_the_start() {
     NETWORK_ALLOW=api.example.org,* is not valid: it must be names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ("*" is no entry: not all hosts can be listed at once)
     NETWORK_ALLOW=192.0.2.1 is not valid: it must be names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ("192.0.2.1" is no entry: hosts are listed by name, not by address)
     NETWORK_ALLOW=https://api.example.org is not valid: it must be names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ("https://api.example.org" is no entry: a port is a number from 1 to 65535)
+    NETWORK_ALLOW=@github,@forge is not valid: it must be names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ("@forge" is no preset: there are @github, @python-packages, @npm-packages)
+    PACKAGE_HOSTS=@github is not valid: it must be names of hosts separated by commas, such as `api.example.org,*.example.net,db.example.org:5432` ("@github" is no entry: a host is a name such as `api.example.org`: letters, digits, `-` and dots)
     NETWORK_PRIVATE=10.0.0.0 is not valid: it must be ranges of addresses separated by commas, such as `10.0.0.0/8`
     NETWORK_HOSTS=db.internal is not valid: it must be names with their addresses separated by commas, such as `db.internal=10.0.0.7` or `api.test=127.0.0.1:8443`
     NETWORK_BYTES=1 is not valid: it must be a size of at least 1k, such as `512k`, `256m` or `1g`

@@ -28,6 +28,7 @@ mod docker_network;
 mod docker_packages;
 mod docker_packages_changes;
 mod docker_packages_index;
+mod docker_packages_listed;
 mod docker_packages_npm;
 mod docker_packages_proxy;
 mod docker_packages_versions;

@@ -11,7 +11,7 @@ pub(super) const NETWORK: &[Variable] = &[
     variable(
         "NETWORK_ALLOW",
         "",
-        "comma-separated hosts that programs may reach, such as `api.example.org,*.example.net,db.example.org:5432`; port 443 unless another one is given",
+        "comma-separated hosts that programs may reach, such as `api.example.org,*.example.net,db.example.org:5432`, and presets: `@github`, `@python-packages`, `@npm-packages`; port 443 unless another one is given",
     ),
     variable(
         "NETWORK_PRIVATE",

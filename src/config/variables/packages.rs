@@ -16,7 +16,7 @@ pub(super) const PACKAGES: &[Variable] = &[
     variable(
         "ALLOW_SOURCE_BUILDS",
         "0",
-        "1 builds Python packages that have no wheel, which runs their code while it can reach the network",
+        "1 builds Python packages that have no wheel, which runs their code while it can reach the hosts that packages come from",
     ),
     variable(
         "PACKAGE_WHEELHOUSE",
@@ -27,6 +27,11 @@ pub(super) const PACKAGES: &[Variable] = &[
         "PACKAGE_CA_BUNDLE",
         "",
         "file of certificates that package clients trust, as the engine's host sees it; default: the runner's own",
+    ),
+    variable(
+        "PACKAGE_HOSTS",
+        "",
+        "comma-separated hosts that packages are fetched from, besides those of the addresses below, such as `files.example.org,mirror.example.org:8443`; `none`: nothing is fetched",
     ),
     variable(
         "PACKAGE_PROXY",

@@ -124,7 +124,7 @@ impl Host {
             entry: "api.test".parse().unwrap(),
             is_named: true,
             secrets: Arc::new([secret()]),
-            dialer: Arc::new(Dialer::new(&config, Some(interception))),
+            dialer: Arc::new(Dialer::new(&config, Some(Arc::new(interception)))),
             traffic: Arc::clone(&traffic),
         };
         let client = async move {

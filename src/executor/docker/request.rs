@@ -139,7 +139,7 @@ fn host_config(
         network_mode: Some(network_mode.to_owned()),
         dns: Some(dns),
         // What the host searches would be asked for, and is no name that anybody has listed.
-        dns_search: spec.hatch.as_ref().map(|_| vec![".".to_owned()]),
+        dns_search: spec.hatch.name().map(|_| vec![".".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec![
             "no-new-privileges:true".to_owned(),
@@ -189,7 +189,7 @@ fn sysctls(spec: &ContainerSpec) -> HashMap<String, String> {
         NetworkAccess::Bridge { .. } => NETWORK_BUFFERS,
     };
     let buffers = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| (name, sizes));
-    let hatch = spec.hatch.iter().flat_map(|_| HATCH_SYSCTLS);
+    let hatch = spec.hatch.name().into_iter().flat_map(|_| HATCH_SYSCTLS);
     let all = buffers.into_iter().chain(hatch);
     all.map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::executor::LaneId;
     use crate::executor::host_paths::MountSource;
-    use crate::executor::spec::{ContainerLimits, Place, User};
+    use crate::executor::spec::{ContainerLimits, HatchSpec, Place, User};
 
     pub(super) fn setup() -> HostSetup {
         HostSetup {
@@ -252,7 +252,7 @@ mod tests {
                 pids: 128,
                 file_size: 256 << 20,
             },
-            hatch: None,
+            hatch: HatchSpec::None,
             lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
             network,
             priority: Priority::Run,
@@ -343,7 +343,7 @@ mod tests {
     fn a_hatch_changes_the_mounts_and_three_settings_only() {
         let without = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut spec = spec(NetworkAccess::None);
-        spec.hatch = Some("hatch-1f".to_owned());
+        spec.hatch = HatchSpec::Made("hatch-1f".to_owned());
         let mut with = body(&spec, Dialect::Docker);
         let host = with["HostConfig"].as_object_mut().unwrap();
         assert_eq!(host.remove("DnsSearch"), Some(serde_json::json!(["."])));

@@ -382,7 +382,7 @@ def silence(text):
     status = re.search(r"\b([45]\d\d) (?:Client|Server) Error", text)
     if status:
         return f"the package index answers with status {status.group(1)}"
-    if "CERTIFICATE" in text.upper():
+    if "CERTIFICATE_VERIFY_FAILED" in text:
         return "the certificate of the package index is not trusted: the operator can set PACKAGE_CA_BUNDLE"
     return "the package index cannot be reached"
 

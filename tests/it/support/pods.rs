@@ -10,7 +10,7 @@ use mcp_code_sandbox::executor::host_paths::{HostPaths, MountSource};
 use mcp_code_sandbox::executor::installed::INIT;
 use mcp_code_sandbox::executor::kubernetes::{KubernetesExecutor, PodSetup};
 use mcp_code_sandbox::executor::spec::{
-    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, User,
+    ContainerLimits, ContainerSpec, HatchSpec, NetworkAccess, Place, Priority, User,
 };
 
 use super::cluster::{Share, USER, given};
@@ -91,7 +91,7 @@ impl OnCluster {
                 file_size: 64 << 20,
             },
             network: NetworkAccess::None,
-            hatch: None,
+            hatch: HatchSpec::None,
             lane: None,
             priority: Priority::Run,
             avoided_nodes: Vec::new(),

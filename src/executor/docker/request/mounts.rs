@@ -22,8 +22,8 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
             true,
         ));
     }
-    if let Some(hatch) = &spec.hatch {
-        let place = Place::Hatch(hatch.clone());
+    if let Some(hatch) = spec.hatch.name() {
+        let place = Place::Hatch(hatch.to_owned());
         // Connecting needs the file's own mode, and not that of the mount.
         mounts.push(mount(&paths.find(&place)?, HATCH_PATH, true));
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::ServerPod;
 use crate::executor::host_paths::MountSource;
 use crate::executor::spec::{
-    ContainerLimits, DATA_ALIAS, Place, Priority, Provided, ReadOnlyMount, User,
+    ContainerLimits, DATA_ALIAS, HatchSpec, Place, Priority, Provided, ReadOnlyMount, User,
 };
 
 fn setup() -> PodSetup {
@@ -58,7 +58,7 @@ fn spec(network: NetworkAccess) -> ContainerSpec {
             pids: 128,
             file_size: 256 << 20,
         },
-        hatch: None,
+        hatch: HatchSpec::None,
         lane: None,
         network,
         priority: Priority::Run,
