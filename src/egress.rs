@@ -20,6 +20,7 @@ mod bucket;
 mod dialer;
 mod hatch;
 mod hello;
+mod host_access;
 mod metered;
 mod names;
 mod proxy;
@@ -30,6 +31,7 @@ mod web;
 
 pub use self::dialer::Dialer;
 pub use self::hatch::{Hatch, HatchError, Hatches, Listeners, OpenHatch};
+pub use self::host_access::HostAccess;
 pub use self::proxy::Proxy;
 pub use self::report::{DeniedReason, HostTraffic, HostVerdict, NetworkReport};
 pub use self::traffic::Traffic;

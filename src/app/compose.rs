@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::instance::Instance;
+use super::secrets::install_certificates;
 use super::{App, Platform, instance, settings};
 use crate::access::Access;
 use crate::audit::Audit;
@@ -24,8 +25,12 @@ use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::runner::catalog::Catalog;
 use crate::sandbox::Launcher;
+use crate::secrets::Secrets;
 use crate::tally::Tally;
 use crate::workspace::{Owners, Workspaces};
+
+/// The certificate of the authority for hosts that secrets are for (PEM).
+const AUTHORITY: &str = "";
 
 impl App {
     /// Composes the server on any platform.
@@ -42,6 +47,9 @@ impl App {
         let root = &config.storage.root;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
+        let secrets = Self::secrets(&config, &access)?;
+        secrets.warn_of_unavailable();
+        let certificates = install_certificates(&config, &instance, &secrets, AUTHORITY)?;
         let login = Self::login(&config, &access)
             .map_err(|error| instance::unusable(root, error.into()))?;
         let launcher = Launcher::new(
@@ -57,6 +65,7 @@ impl App {
         let parts = parts(
             &config,
             access.clone(),
+            (secrets, certificates),
             workspaces,
             launcher,
             records,
@@ -93,6 +102,7 @@ fn workspaces(config: &Config) -> anyhow::Result<Workspaces> {
 fn parts(
     config: &Config,
     access: Access,
+    (secrets, certificates): (Secrets, Option<String>),
     workspaces: Workspaces,
     launcher: Launcher,
     (audit, tally): (Audit, Tally),
@@ -102,7 +112,7 @@ fn parts(
     let workspaces = workspaces.limited_by(access.clone());
     let pool = Pool::new(
         config.pool.clone(),
-        settings::setup(config, catalog.clone()),
+        settings::setup(config, catalog.clone(), certificates),
         launcher.clone(),
         workspaces.clone(),
         tasks.clone(),
@@ -115,6 +125,7 @@ fn parts(
         gate: Gate::new(
             catalog,
             NetworkPolicy::new(&config.network),
+            secrets,
             access.clone(),
             Admission::new(config.admission, access),
             Floor::new(workspaces.clone(), kernels.clone()),

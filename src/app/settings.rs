@@ -112,9 +112,10 @@ fn listener(kubernetes: &KubernetesConfig, config: &Config) -> Option<SocketAddr
 }
 
 /// What all containers have in common.
-pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
+pub(super) fn setup(config: &Config, catalog: Catalog, certificates: Option<String>) -> Setup {
     Setup {
         catalog,
+        certificates,
         data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
         idle: config.longest_idle(),
         longest_use: config.longest_use(),

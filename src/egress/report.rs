@@ -58,6 +58,8 @@ pub enum DeniedReason {
     Unreachable,
     /// It was too much for one run.
     Limit,
+    /// The host sent a secret back, in whose place the program was given the placeholder. Nothing else was denied.
+    SecretReflected,
 }
 
 /// One host that a program reached or wanted to.
@@ -71,7 +73,7 @@ pub struct HostTraffic {
     pub port: Option<u16>,
     /// What became of it.
     pub verdict: HostVerdict,
-    /// Why it was denied.
+    /// Why it was denied, or what of it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<DeniedReason>,
     /// Connections made or refused.
@@ -83,6 +85,9 @@ pub struct HostTraffic {
     /// Bytes that it was sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
+    /// The variables of the secrets that were used there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Bytes that came back.
     #[serde(skip_serializing_if = "is_zero")]
     pub received_bytes: u64,
@@ -132,7 +137,18 @@ impl fmt::Display for NetworkReport {
         };
         let allowed = told(HostVerdict::Allowed, &|host| {
             let s = if host.connections == 1 { "" } else { "s" };
-            format!("{} {} connection{s}", host.host, host.connections)
+            let with = match &host.secrets[..] {
+                [] => String::new(),
+                secrets => format!(" with {}", secrets.join(" and ")),
+            };
+            let reflected = match host.reason {
+                Some(DeniedReason::SecretReflected) => " (it sent a secret back, which was hidden)",
+                _ => "",
+            };
+            format!(
+                "{} {} connection{s}{with}{reflected}",
+                host.host, host.connections
+            )
         });
         let denied = told(HostVerdict::Denied, &|host| {
             let reason = host.reason.map_or("", |reason| reason.into_str());

@@ -7,13 +7,12 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
 pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, ReadOnlyMount};
 use super::LaneId;
-use crate::allow_list::AllowList;
+use crate::egress::HostAccess;
 
 /// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
@@ -45,6 +44,8 @@ pub struct ContainerSpec {
     pub network: NetworkAccess,
     /// The hatch through which its PID 1 hands sockets over, by its name; see [`crate::egress`].
     pub hatch: Option<String>,
+    /// The file of certificates that its programs trust, by its name; see [`crate::secrets::certificates`].
+    pub certificates: Option<String>,
     /// The network that it has to itself. Without one it reaches nothing, whatever it may.
     pub lane: Option<LaneId>,
     /// What the container is for at first.
@@ -84,7 +85,7 @@ pub enum NetworkAccess {
     /// Nothing but itself.
     None,
     /// Hosts by name, from a container without a network.
-    Listed(Arc<AllowList>),
+    Listed(HostAccess),
     /// What the firewall leaves open, through a lane, with these resolvers.
     Bridge {
         /// Resolvers; empty means those the engine gives.

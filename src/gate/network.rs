@@ -51,6 +51,15 @@ pub enum Reach {
     Internet,
 }
 
+/// What a run asks for that asks for the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The listed hosts that it wants; none means all of them.
+    pub(crate) hosts: Vec<String>,
+    /// The variables of the secrets that it wants to use.
+    pub(crate) secrets: Vec<String>,
+}
+
 /// What is known about the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkState {
@@ -110,8 +119,11 @@ impl NetworkPolicy {
             Reach::Listed(list) if list.is_empty() => Err(closed(
                 "no host is listed that programs may reach, which the server's operator can change",
             )),
-            Reach::Listed(list) if hosts.is_empty() => Ok(NetworkAccess::Listed(list)),
-            Reach::Listed(list) => Ok(NetworkAccess::Listed(Arc::new(list.narrowed(hosts)?))),
+            Reach::Listed(list) if hosts.is_empty() => Ok(NetworkAccess::Listed(list.into())),
+            Reach::Listed(list) => {
+                let narrowed = Arc::new(list.narrowed(hosts)?);
+                Ok(NetworkAccess::Listed(narrowed.into()))
+            }
             Reach::Internet if hosts.is_empty() => {
                 self.wait().await.map_err(NetworkRefusal::Closed)
             }

@@ -124,6 +124,8 @@ impl Pool {
         let mut spec = self.spec(runner, data, utility.network, Priority::Run);
         spec.command = utility.command;
         spec.read_only = utility.read_only;
+        // It runs no conversation's program, and has settings of its own for what its clients trust.
+        spec.certificates = None;
         self.start(spec, None).await
     }
 
@@ -243,6 +245,7 @@ impl Pool {
             limits: self.limits(runner),
             network: network.of_container(),
             hatch: None,
+            certificates: setup.certificates.clone(),
             lane: None,
             priority,
             avoided_nodes: Vec::new(),

@@ -92,6 +92,7 @@ impl OnCluster {
             },
             network: NetworkAccess::None,
             hatch: None,
+            certificates: None,
             lane: None,
             priority: Priority::Run,
             avoided_nodes: Vec::new(),
