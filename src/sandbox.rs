@@ -248,7 +248,10 @@ impl Sandbox {
     ///
     /// # Errors
     /// [`SandboxError::NoProxy`], with the reason.
-    pub async fn open_proxy(&mut self, access: &HostAccess) -> Result<Arc<Traffic>, SandboxError> {
+    pub async fn open_proxy(
+        &mut self,
+        access: &Arc<HostAccess>,
+    ) -> Result<Arc<Traffic>, SandboxError> {
         let Some(egress) = &mut self.egress else {
             let reason = "the sandbox was started without a way to listed hosts";
             return Err(SandboxError::NoProxy(reason.to_owned()));

@@ -15,19 +15,17 @@ pub struct HostAccess {
 }
 
 impl HostAccess {
+    /// These hosts without secrets.
+    pub fn to(list: Arc<AllowList>) -> Arc<Self> {
+        Arc::new(Self {
+            list,
+            secrets: Arc::default(),
+        })
+    }
+
     /// The names of the variables of its secrets, for people.
     pub fn secrets_in_words(&self) -> String {
         let names: Vec<_> = self.secrets.iter().map(|it| it.variable.as_str()).collect();
         names.join(", ")
-    }
-}
-
-/// Without secrets.
-impl From<Arc<AllowList>> for HostAccess {
-    fn from(list: Arc<AllowList>) -> Self {
-        Self {
-            list,
-            secrets: Arc::default(),
-        }
     }
 }

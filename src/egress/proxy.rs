@@ -48,7 +48,7 @@ pub(super) struct Route {
 /// The network of one run, or of a kernel.
 #[derive(Debug)]
 pub struct Proxy {
-    access: HostAccess,
+    access: Arc<HostAccess>,
     traffic: Arc<Traffic>,
     stop: DropGuard,
     tasks: TaskTracker,
@@ -74,7 +74,7 @@ impl Proxy {
     /// The operating system failed.
     pub fn open(
         listeners: Listeners,
-        access: HostAccess,
+        access: Arc<HostAccess>,
         dialer: Arc<Dialer>,
         tasks: &TaskTracker,
     ) -> std::io::Result<Self> {
@@ -103,7 +103,7 @@ impl Proxy {
 
     /// Whether it is for these hosts and secrets.
     pub fn is_for(&self, access: &HostAccess) -> bool {
-        self.access == *access
+        *self.access == *access
     }
 
     /// What its programs do.

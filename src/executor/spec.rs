@@ -7,6 +7,7 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
@@ -85,7 +86,7 @@ pub enum NetworkAccess {
     /// Nothing but itself.
     None,
     /// Hosts by name, from a container without a network.
-    Listed(HostAccess),
+    Listed(Arc<HostAccess>),
     /// What the firewall leaves open, through a lane, with these resolvers.
     Bridge {
         /// Resolvers; empty means those the engine gives.

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::access::NetworkLimits;
 use crate::allow_list::{AllowList, NotListed};
 use crate::config::{NetworkConfig, NetworkMode};
+use crate::egress::HostAccess;
 use crate::executor::spec::NetworkAccess;
 
 /// How long a run waits for the check to end.
@@ -119,10 +120,12 @@ impl NetworkPolicy {
             Reach::Listed(list) if list.is_empty() => Err(closed(
                 "no host is listed that programs may reach, which the server's operator can change",
             )),
-            Reach::Listed(list) if hosts.is_empty() => Ok(NetworkAccess::Listed(list.into())),
+            Reach::Listed(list) if hosts.is_empty() => {
+                Ok(NetworkAccess::Listed(HostAccess::to(list)))
+            }
             Reach::Listed(list) => {
                 let narrowed = Arc::new(list.narrowed(hosts)?);
-                Ok(NetworkAccess::Listed(narrowed.into()))
+                Ok(NetworkAccess::Listed(HostAccess::to(narrowed)))
             }
             Reach::Internet if hosts.is_empty() => {
                 self.wait().await.map_err(NetworkRefusal::Closed)

@@ -49,13 +49,14 @@ impl Gate {
         &self,
         conversation: &Conversation,
         secrets: Vec<Arc<DeclaredSecret>>,
-        access: HostAccess,
-    ) -> Result<HostAccess, SecretError> {
+        access: Arc<HostAccess>,
+    ) -> Result<Arc<HostAccess>, SecretError> {
         let (all, key) = (self.secrets.clone(), conversation.key().clone());
         let list = Arc::clone(&access.list);
         // Their values are in files, of which nobody knows where they are.
         let bound = spawn_blocking(move || all.bind(key.as_str(), &secrets, &list)).await;
         let secrets = bound.map_err(|_| SecretError::Failed)??;
-        Ok(HostAccess { secrets, ..access })
+        let list = Arc::clone(&access.list);
+        Ok(Arc::new(HostAccess { list, secrets }))
     }
 }

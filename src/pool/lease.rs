@@ -174,7 +174,10 @@ impl Lease {
     ///
     /// # Errors
     /// Those of [`Sandbox::open_proxy`].
-    pub async fn open_proxy(&mut self, access: &HostAccess) -> Result<Arc<Traffic>, SandboxError> {
+    pub async fn open_proxy(
+        &mut self,
+        access: &Arc<HostAccess>,
+    ) -> Result<Arc<Traffic>, SandboxError> {
         self.sandbox.open_proxy(access).await
     }
 

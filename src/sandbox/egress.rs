@@ -94,12 +94,12 @@ impl Egress {
     pub(super) async fn receive(
         &mut self,
         frame: &sandbox_init::Listen,
-        access: &HostAccess,
+        access: &Arc<HostAccess>,
     ) -> Result<Arc<Traffic>, HatchError> {
         let hatch = self.hatch.as_ref().map_err(|_| HatchError::Shut)?;
         let listeners = hatch.receive(frame).await?;
         let dialer = Arc::clone(&self.dialer);
-        let proxy = Proxy::open(listeners, access.clone(), dialer, &self.tasks)?;
+        let proxy = Proxy::open(listeners, Arc::clone(access), dialer, &self.tasks)?;
         let traffic = Arc::clone(proxy.traffic());
         self.proxy = Some(proxy);
         Ok(traffic)

@@ -76,6 +76,10 @@ struct SecretTable {
     tenants: Option<Vec<String>>,
     /// Fields that there are not. Their contents may be secrets.
     #[serde(flatten)]
+    #[expect(
+        clippy::zero_sized_map_values,
+        reason = "only a map takes what is left"
+    )]
     others: BTreeMap<String, IgnoredAny>,
 }
 
