@@ -20,14 +20,13 @@ mod secret;
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use parking_lot::RwLock;
-use rustix::fs::OFlags;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
@@ -42,6 +41,7 @@ use self::overview::LastUse;
 pub use self::overview::{KnownTenant, KnownToken};
 pub use self::secret::{TokenHash, TokenHashError};
 use crate::principal::{Name, Principal, Tenant};
+use crate::private_file;
 use crate::scope::Scopes;
 
 /// How often the file is looked at.
@@ -387,14 +387,8 @@ fn read(
     }
 }
 
-/// Opens a regular file: a pipe would be waited for.
 fn open(path: &Path) -> io::Result<(File, Seen)> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let facts = file.metadata()?;
-    if !facts.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
+    let (file, facts) = private_file::open(path)?;
     let seen = Seen::File {
         inode: facts.ino(),
         size: facts.len(),

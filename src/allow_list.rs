@@ -265,6 +265,12 @@ impl AllowList {
         })
     }
 
+    /// Whether a host is listed on the port of TLS.
+    pub fn has_tls(&self, name: &HostName) -> bool {
+        self.find(name)
+            .is_some_and(|(_, ports)| ports.contains(&TLS_PORT))
+    }
+
     /// The address that a program is told for a name; `None` if it is not listed.
     pub fn address(&self, name: &HostName) -> Option<Ipv4Addr> {
         let (found, _) = self.find(name)?;

@@ -13,6 +13,7 @@ mod instance;
 mod platform;
 #[cfg(feature = "kubernetes")]
 mod replica;
+mod secrets;
 mod selftest;
 mod settings;
 pub mod stdio;

@@ -373,6 +373,11 @@ impl Config {
             let expected = "left out with EXECUTOR=kubernetes: sockets cannot be handed over from one node to another";
             reader.reject(name, expected);
         }
+        if self.network.allow.is_none() && self.network.secrets_file.is_some() {
+            let expected = "left out where no hosts are listed, since secrets are for listed hosts: set NETWORK_ALLOW, and \
+                            leave NETWORK out";
+            reader.reject("SECRETS_FILE", expected);
+        }
         let replicas = engine.kubernetes.as_ref().map(|cluster| &cluster.replicas);
         let is_somewhere = replicas.is_some_and(|it| it.lease.is_some() && it.pod_ip.is_none());
         if is_somewhere && self.http.addr.ip().is_unspecified() {

@@ -15,6 +15,7 @@ pub mod admission;
 pub mod floor;
 pub mod network;
 pub mod proof;
+mod secrets;
 mod stop;
 mod visitors;
 
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::admission::{Admission, AdmissionError, Permit};
 use self::floor::Floor;
+pub(crate) use self::network::Asked;
 use self::network::{NetworkPolicy, NetworkRefusal};
 use self::proof::{Proof, Unproven};
 pub(crate) use self::stop::Stop;
@@ -36,6 +38,7 @@ use crate::executor::outage::Outage;
 use crate::executor::spec::NetworkAccess;
 use crate::principal::Tenant;
 use crate::runner::catalog::{Catalog, EngineView, View};
+use crate::secrets::{SecretError, Secrets};
 use crate::workspace::{InUse, WorkspaceError, Workspaces};
 
 /// How long those inside may take to end when their conversation is deleted.
@@ -50,6 +53,8 @@ pub struct Gate {
     pub proof: Proof,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
+    /// Which secrets there are.
+    pub(crate) secrets: Secrets,
     /// What each tenant may have.
     pub(crate) access: Access,
     /// Whose turn it is.
@@ -73,8 +78,8 @@ pub(crate) struct Visit<'a> {
 /// What for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wants {
-    /// To run a program, with the network or without, and with these hosts only if there are any.
-    Run { network: bool, hosts: Vec<String> },
+    /// To run a program, with the network if it asks for anything there.
+    Run(Option<Asked>),
     /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
     Install,
     /// To find out whether the sandbox or the network holds. It waits for no check, but for a permit.
@@ -100,6 +105,9 @@ pub(crate) enum GateError {
     /// Why the network is closed.
     #[error("the network is closed: {0}")]
     Network(NetworkRefusal),
+    /// Why a secret cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// There is no room for files.
     #[error(transparent)]
     Storage(#[from] WorkspaceError),
@@ -129,6 +137,7 @@ impl Gate {
     pub fn new(
         catalog: Catalog,
         network: NetworkPolicy,
+        secrets: Secrets,
         access: Access,
         admission: Admission,
         floor: Floor,
@@ -138,6 +147,7 @@ impl Gate {
             catalog,
             proof: Proof::default(),
             network,
+            secrets,
             access,
             admission,
             floor,
@@ -154,9 +164,7 @@ impl Gate {
         let stop = Stop::new(visit.cancel, visitor.stop());
         let (network, in_use) = stop
             .unless(async {
-                let network = self
-                    .check(visit.conversation.tenant(), &visit.wants)
-                    .await?;
+                let network = self.check(visit.conversation, &visit.wants).await?;
                 if let Wants::Install = visit.wants {
                     // The check of the network needs a permit, which an install has later.
                     let _ = self.network.wait().await;
@@ -191,11 +199,15 @@ impl Gate {
         self.workspaces.hold(conversation).await
     }
 
-    /// Checks what a visitor of a tenant needs, and waits for what is being found out. Returns what it may reach.
-    async fn check(&self, tenant: &Tenant, wants: &Wants) -> Result<NetworkAccess, GateError> {
+    /// Checks what a visitor needs, and waits for what is being found out. Returns what it may reach.
+    async fn check(
+        &self,
+        conversation: &Conversation,
+        wants: &Wants,
+    ) -> Result<NetworkAccess, GateError> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
-            Wants::Run { network, hosts } => network.then_some(hosts),
+            Wants::Run(asked) => asked.as_ref(),
             Wants::Install => None,
         };
         // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
@@ -204,14 +216,11 @@ impl Gate {
         }
         self.proof.wait().await?;
         let network = match network {
-            Some(hosts) => {
-                let limits = self.access.limits(tenant);
-                let network = self.network.for_run(&limits.network, hosts).await;
-                network.map_err(GateError::Network)?
-            }
+            // Boxed, because it is large and few visitors need it.
+            Some(asked) => Box::pin(self.network_for(conversation, asked)).await?,
             None => NetworkAccess::None,
         };
-        self.workspaces.check_storage(tenant)?;
+        self.workspaces.check_storage(conversation.tenant())?;
         self.floor.make_room().await?;
         Ok(network)
     }
@@ -221,10 +230,10 @@ impl Gate {
         match wants {
             Wants::Check { .. } => false,
             Wants::Install => self.proof.is_pending(),
-            Wants::Run { network, .. } => {
+            Wants::Run(asked) => {
                 let limits = || self.access.limits(tenant);
                 self.proof.is_pending()
-                    || (*network && self.network.is_being_checked(&limits().network))
+                    || (asked.is_some() && self.network.is_being_checked(&limits().network))
             }
         }
     }
@@ -312,9 +321,7 @@ impl Entered {
                 .await?;
             // The check is a run too, and needs a permit.
             let permit = (!gate.is_being_checked(conversation.tenant(), wants)).then_some(permit);
-            let network = stop
-                .unless(gate.check(conversation.tenant(), wants))
-                .await?;
+            let network = stop.unless(gate.check(conversation, wants)).await?;
             if let Some(permit) = permit {
                 break (permit, network);
             }

@@ -104,6 +104,18 @@ pub enum KernelError {
          kernel without its variables"
     )]
     Hosts(String),
+    /// Both can use secrets, or one of them can, but not the same.
+    #[error(
+        "the kernel of this conversation was started with other secrets, {0}: give the same, or restart: true for a new \
+         kernel without its variables"
+    )]
+    Secrets(String),
+    /// The value of a secret has changed since.
+    #[error(
+        "the value of {0} has changed since the kernel of this conversation was started: give restart: true for a new \
+         kernel without its variables"
+    )]
+    SecretsReplaced(String),
     /// The run sets variables that the interpreter has already read.
     #[error(
         "environment sets {0}, which an interpreter reads when it starts: give restart: true for a new kernel \

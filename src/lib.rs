@@ -33,6 +33,7 @@ pub mod packages;
 pub mod parts;
 pub mod pool;
 pub mod principal;
+pub mod private_file;
 pub mod replicas;
 pub mod run;
 pub mod runner;

@@ -17,6 +17,8 @@ use mcp_code_sandbox::config::{self, Config, ConfigErrors, DotenvError, Environm
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::UnfitError;
 use mcp_code_sandbox::oauth::OauthError;
+use mcp_code_sandbox::secrets::certificates::CertificatesError;
+use mcp_code_sandbox::secrets::{SecretsFileError, certificates};
 use mcp_code_sandbox::telemetry;
 use mcp_code_sandbox::workspace::UidsError;
 use tokio::runtime::Runtime;
@@ -201,6 +203,8 @@ fn main() -> ExitCode {
             || error.is::<AccessError>()
             || error.is::<AuditError>()
             || error.is::<OauthError>()
+            || error.is::<SecretsFileError>()
+            || error.is::<CertificatesError>()
             || error.is::<UnfitError>()
             || error.is::<UidsError>()
             || matches!(
@@ -251,13 +255,18 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
             let config = checked(Config::from_lookup(&lookup))?;
-            App::access(&config)?;
+            let access = App::access(&config)?;
+            let secrets = App::secrets(&config, &access)?;
+            certificates::of_operator(config.network.ca_bundle.as_deref())?;
             App::oauth(&config)?;
             if let Some(warning) = config.oauth.warning() {
                 complain(&format!("warning: {warning}"));
             }
             runtime()?.block_on(App::check_engine(&config))?;
             print(config.to_string().trim_end());
+            for secret in secrets.declared() {
+                print(&format!("# the secret {secret}"));
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Token { command } => {

@@ -98,6 +98,8 @@ pub struct Setup {
     pub idle: Duration,
     /// How old they may be when they are used again; `None` if the engine lets them live on.
     pub longest_use: Option<Duration>,
+    /// The file of certificates that programs trust, by its name; `None` where there are no secrets.
+    pub certificates: Option<String>,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
     /// Whether hosts are listed for programs: then every sandbox can have them.

@@ -104,10 +104,7 @@ impl Runs {
         cancel: &CancellationToken,
     ) -> Result<Outcome, RunError> {
         let mut timing = Timing::new();
-        let wants = Wants::Run {
-            network: request.network,
-            hosts: request.hosts.clone(),
-        };
+        let wants = Wants::Run(request.asked());
         let ran = self
             .carry_out(wants, request, progress, cancel, &mut timing)
             .await;
@@ -181,7 +178,7 @@ impl Runs {
             }
             prepared => prepared?,
         };
-        prepared.network = entered.network.clone();
+        prepared.set_network(&entered.network);
         timing.begin();
         let turn = if request.stateful {
             let turn = self.turn(&prepared, request.kernel, || progress.wait_for_kernel());
@@ -194,7 +191,7 @@ impl Runs {
             None
         };
         entered.admit(|position| progress.wait_at(position)).await?;
-        prepared.network = entered.network.clone();
+        prepared.set_network(&entered.network);
         timing.end(Phase::Queue);
         progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };

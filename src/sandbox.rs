@@ -44,8 +44,7 @@ pub use self::egress::SandboxEgress;
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 pub use self::scale::Scale;
-use crate::allow_list::AllowList;
-use crate::egress::{HatchError, Proxy, Traffic, TrafficLimits};
+use crate::egress::{HatchError, HostAccess, Proxy, Traffic, TrafficLimits};
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ErrorKind, ExecutorError, Outage};
@@ -261,19 +260,19 @@ impl Sandbox {
     /// [`SandboxError::Shut`], or [`SandboxError::NoProxy`] with the reason.
     pub async fn open_proxy(
         &mut self,
-        list: &Arc<AllowList>,
+        access: &Arc<HostAccess>,
     ) -> Result<Arc<Traffic>, SandboxError> {
         let Some(egress) = &mut self.egress else {
             let reason = "the sandbox was started without a way to listed hosts";
             return Err(SandboxError::NoProxy(reason.to_owned()));
         };
-        if let Some(traffic) = egress.kept(list) {
+        if let Some(traffic) = egress.kept(access) {
             return Ok(traffic);
         }
-        let frame = Proxy::frame(self.number + 1, list);
+        let frame = Proxy::frame(self.number + 1, &access.list);
         let sent = encode_frame(&Frame::Listen(frame.clone())).map_err(SandboxError::Frame)?;
         self.input.put(&sent).await;
-        let opened = egress.receive(&frame, list).await;
+        let opened = egress.receive(&frame, access).await;
         opened.map_err(|error| match error {
             HatchError::Shut => SandboxError::Shut,
             error => SandboxError::NoProxy(chain(&error)),

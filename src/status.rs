@@ -18,6 +18,7 @@ use crate::run::{Phase, RunErrorKind};
 use crate::runner::Runner;
 use crate::runner::catalog::View;
 use crate::sandbox::Launcher;
+use crate::secrets::DeclaredSecret;
 use crate::workspace::Workspaces;
 
 /// How the server is. Clones share one state.
@@ -58,6 +59,11 @@ impl Status {
         self.gate
             .network
             .reach(&self.gate.access.limits(tenant).network)
+    }
+
+    /// The secrets that a tenant's runs may use.
+    pub(crate) fn secrets_for(&self, tenant: &Tenant) -> Vec<Arc<DeclaredSecret>> {
+        self.gate.granted_secrets(tenant)
     }
 
     /// Whether a tenant's runs may use the network.

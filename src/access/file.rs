@@ -3,14 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use rustix::process::geteuid;
 use serde::Deserialize;
 use toml_edit::Datetime;
 
@@ -21,6 +19,7 @@ use super::secret::TokenHash;
 use crate::allow_list::Listing;
 use crate::config::NetworkMode;
 use crate::principal::{Name, Principal, Tenant};
+use crate::private_file;
 use crate::scope::Scopes;
 use crate::units::parse_size;
 
@@ -152,8 +151,7 @@ impl Book {
     }
 
     /// What an open file says. Whoever may write it lets others in, and whoever may read it learns their names: it has
-    /// to be its owner's alone. One of another owner, as a Secret of Kubernetes is, can only be read by a group, and its
-    /// group may.
+    /// to be its owner's alone.
     ///
     /// # Errors
     /// It is open to others, it cannot be read, or what is wrong with it.
@@ -163,10 +161,7 @@ impl Book {
             source,
         };
         let facts = file.metadata().map_err(unreadable)?;
-        let mode = facts.permissions().mode() & 0o777;
-        let is_own = facts.uid() == geteuid().as_raw();
-        let others = if is_own { 0o077 } else { 0o037 };
-        if mode & others != 0 {
+        if let Some(mode) = private_file::mode_open_to_others(&facts) {
             let path = path.to_owned();
             return Err(AccessError::OpenToOthers { path, mode });
         }

@@ -60,6 +60,7 @@ pub(crate) enum Code {
     RateLimited,
     RunNotFound,
     SandboxNotProven,
+    SecretUnavailable,
     SessionBusy,
     SessionNotFound,
     StatefulUnavailable,
@@ -69,6 +70,7 @@ pub(crate) enum Code {
     TooSlow,
     Unauthorized,
     UnknownLanguage,
+    UnknownSecret,
     UnsupportedMediaType,
 }
 
@@ -79,6 +81,7 @@ impl Code {
             | Self::InvalidArguments
             | Self::InvalidRequirement
             | Self::UnknownLanguage
+            | Self::UnknownSecret
             | Self::StatefulUnavailable
             | Self::Interrupted => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
@@ -125,6 +128,7 @@ impl Code {
             | Self::Stopping
             | Self::SandboxNotProven
             | Self::NetworkFailed
+            | Self::SecretUnavailable
             | Self::PackageOffline
             | Self::NoLeader => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

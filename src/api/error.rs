@@ -17,6 +17,7 @@ use crate::kernels::KernelError;
 use crate::packages::PackagesError;
 use crate::run::RunError;
 use crate::scope::Forbidden;
+use crate::secrets::SecretError;
 use crate::workspace::WorkspaceError;
 
 /// Why a call has no other answer: a tool result, or the body of an answer of the REST interface.
@@ -184,6 +185,7 @@ impl From<&RunError> for CallError {
             RunError::Kernel(error) => kernel_code(error),
             RunError::Network(_) => Code::NetworkRefused,
             RunError::NotListed(_) => Code::HostNotListed,
+            RunError::Secret(error) => secret_code(error),
             RunError::Proxy(_) => Code::NetworkFailed,
             RunError::Unproven(_) => Code::SandboxNotProven,
             RunError::Admission(error) => admission_code(error),
@@ -260,10 +262,20 @@ const fn kernel_code(error: &KernelError) -> Code {
     match error {
         KernelError::Busy(_) | KernelError::Crowded(_) => Code::SessionBusy,
         KernelError::Full(_) | KernelError::TenantFull(_) => Code::Busy,
-        KernelError::Network(_) | KernelError::Hosts(_) | KernelError::Environment(_) => {
-            Code::KernelDiffers
-        }
+        KernelError::Network(_)
+        | KernelError::Hosts(_)
+        | KernelError::Secrets(_)
+        | KernelError::SecretsReplaced(_)
+        | KernelError::Environment(_) => Code::KernelDiffers,
         KernelError::Closed => Code::Stopping,
+    }
+}
+
+const fn secret_code(error: &SecretError) -> Code {
+    match error {
+        SecretError::Unknown { .. } => Code::UnknownSecret,
+        SecretError::NoHost { .. } => Code::HostNotListed,
+        SecretError::Unavailable(_) | SecretError::Failed => Code::SecretUnavailable,
     }
 }
 

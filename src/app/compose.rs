@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::instance::Instance;
+use super::secrets::SecretHosts;
 use super::{App, Platform, instance, settings};
 use crate::access::Access;
 use crate::audit::Audit;
@@ -24,6 +25,7 @@ use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::runner::catalog::Catalog;
 use crate::sandbox::Launcher;
+use crate::secrets::Secrets;
 use crate::tally::Tally;
 use crate::workspace::{Owners, Workspaces};
 
@@ -42,13 +44,18 @@ impl App {
         let root = &config.storage.root;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
+        let secrets = Self::secrets(&config, &access)?;
+        secrets.warn_of_unavailable();
+        let secret_hosts = SecretHosts::install(&config, &instance, &secrets)?;
+        let interception = secret_hosts.as_ref().map(|it| Arc::clone(&it.interception));
+        let certificates = secret_hosts.map(|it| it.certificates);
         let login = Self::login(&config, &access)
             .map_err(|error| instance::unusable(root, error.into()))?;
         let launcher = Launcher::new(
             Arc::clone(&platform.executor),
             instance.identity.clone(),
             config.engine.subnets,
-            settings::egress(&config),
+            settings::egress(&config, interception),
             tasks.clone(),
         );
         let tally = tally(&config).map_err(|error| instance::unusable(root, error.into()))?;
@@ -57,6 +64,7 @@ impl App {
         let parts = parts(
             &config,
             access.clone(),
+            (secrets, certificates),
             workspaces,
             launcher,
             records,
@@ -93,6 +101,7 @@ fn workspaces(config: &Config) -> anyhow::Result<Workspaces> {
 fn parts(
     config: &Config,
     access: Access,
+    (secrets, certificates): (Secrets, Option<String>),
     workspaces: Workspaces,
     launcher: Launcher,
     (audit, tally): (Audit, Tally),
@@ -102,7 +111,7 @@ fn parts(
     let workspaces = workspaces.limited_by(access.clone());
     let pool = Pool::new(
         config.pool.clone(),
-        settings::setup(config, catalog.clone()),
+        settings::setup(config, catalog.clone(), certificates),
         launcher.clone(),
         workspaces.clone(),
         tasks.clone(),
@@ -115,6 +124,7 @@ fn parts(
         gate: Gate::new(
             catalog,
             NetworkPolicy::new(&config.network),
+            secrets,
             access.clone(),
             Admission::new(config.admission, access),
             Floor::new(workspaces.clone(), kernels.clone()),

@@ -14,12 +14,14 @@ use rustix::fs::{CWD, FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
-use crate::executor::installed::{INIT, Installed, PROGRAMS, SECCOMP};
+use crate::executor::installed::{INIT, PROGRAMS, SECCOMP};
 use crate::sandbox::Identity;
 use crate::workspace::Moves;
 
 const ROOT_ID: &str = ".root-id";
 const SERVERS: &str = ".servers";
+/// How the names of files of certificates begin, each of one server.
+const CERTIFICATES: &str = "certificates-";
 /// Locked by a server that must be the only one.
 const ONLY: &str = "only";
 
@@ -29,6 +31,8 @@ pub(super) struct Instance {
     /// The ids that go on labels.
     pub(super) identity: Identity,
     servers: PathBuf,
+    /// Where files are that containers need.
+    programs: PathBuf,
     /// Locked as long as the process lives.
     lock: File,
 }
@@ -45,14 +49,29 @@ impl Instance {
             root: root_id(root)?,
             server,
         };
+        let programs = root.join(PROGRAMS);
+        fs::create_dir_all(&programs)?;
+        fs::set_permissions(&programs, Permissions::from_mode(0o755))?;
         for installed in [&INIT, &SECCOMP] {
-            install(root, installed)?;
+            install(
+                &root.join(installed.path()),
+                installed.content,
+                installed.mode,
+            )?;
         }
         Ok(Self {
             identity,
             servers,
+            programs,
             lock,
         })
+    }
+
+    /// Writes the certificates that programs of this process trust, and returns the name of the file.
+    pub(super) fn install_certificates(&self, text: &str) -> io::Result<String> {
+        let name = format!("{CERTIFICATES}{}", self.identity.server);
+        install(&self.programs.join(&name), text.as_bytes(), 0o444)?;
+        Ok(name)
     }
 
     /// Keeps other servers off the directory as long as the file is open. A balancer in front of two that do not know of
@@ -98,6 +117,15 @@ impl Instance {
                 fs::remove_file(self.servers.join(name))?;
             }
         }
+        for entry in fs::read_dir(&self.programs)? {
+            let name = entry?.file_name();
+            let server = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(CERTIFICATES));
+            if server.is_some_and(|server| server != self.identity.server && self.is_dead(server)) {
+                fs::remove_file(self.programs.join(name))?;
+            }
+        }
         Ok(())
     }
 }
@@ -105,7 +133,9 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // Best effort: the lock goes with the process anyway.
-        let _ = fs::remove_file(self.servers.join(&self.identity.server));
+        let server = &self.identity.server;
+        let _ = fs::remove_file(self.programs.join(format!("{CERTIFICATES}{server}")));
+        let _ = fs::remove_file(self.servers.join(server));
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
@@ -165,20 +195,16 @@ pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> 
     }
 }
 
-/// Writes a file that engines need, unless it is there.
-fn install(root: &Path, installed: &Installed) -> io::Result<()> {
-    let programs = root.join(PROGRAMS);
-    fs::create_dir_all(&programs)?;
-    fs::set_permissions(&programs, Permissions::from_mode(0o755))?;
-    let path = root.join(installed.path());
-    if fs::read(&path).is_ok_and(|present| present == installed.content) {
+/// Writes a file that containers need, unless it is there.
+fn install(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
     // By rename, so that no container ever sees half a file.
-    let temporary = programs.join(random_id());
-    fs::write(&temporary, installed.content)?;
-    fs::set_permissions(&temporary, Permissions::from_mode(installed.mode))?;
-    fs::rename(&temporary, &path)
+    let temporary = path.with_file_name(random_id());
+    fs::write(&temporary, content)?;
+    fs::set_permissions(&temporary, Permissions::from_mode(mode))?;
+    fs::rename(&temporary, path)
 }
 
 /// Says what to do about a directory of files that cannot be used.
@@ -223,6 +249,27 @@ mod tests {
         assert!(!first.is_dead("../../etc/passwd"));
         first.forget_dead().unwrap();
         assert!(!first.is_dead(&first.identity.server));
+    }
+
+    #[test]
+    fn certificates_stay_as_long_as_their_server() {
+        let root = tempfile::tempdir().unwrap();
+        let register = || Instance::register(root.path()).unwrap();
+        let (first, second, third) = (register(), register(), register());
+        let installed = |server: &Instance| server.install_certificates("text").unwrap();
+        let paths = [&first, &second, &third].map(|it| first.programs.join(installed(it)));
+        assert_eq!(fs::read_to_string(&paths[0]).unwrap(), "text");
+        let mode = fs::metadata(&paths[0]).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o444);
+        let are_there = || paths.each_ref().map(|path| path.exists());
+        drop(third);
+        assert_eq!(are_there(), [true, true, false]);
+        // As one leaves it that was killed.
+        fs::remove_file(second.servers.join(&second.identity.server)).unwrap();
+        first.forget_dead().unwrap();
+        assert_eq!(are_there(), [true, false, false]);
+        let kept = fs::read_dir(&first.programs).unwrap().count();
+        assert_eq!(kept, 3);
     }
 
     #[test]

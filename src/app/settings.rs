@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::config::KubernetesConfig;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::control::Control;
-use crate::egress::{Dialer, Hatches};
+use crate::egress::{Dialer, Hatches, Interception};
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, MountSource};
@@ -33,11 +33,11 @@ impl From<&StorageConfig> for WorkspaceLimits {
     }
 }
 
-/// How sandboxes reach listed hosts.
-pub(super) fn egress(config: &Config) -> SandboxEgress {
+/// How sandboxes reach listed hosts, with whom in between for those that secrets are for.
+pub(super) fn egress(config: &Config, interception: Option<Arc<Interception>>) -> SandboxEgress {
     SandboxEgress {
         hatches: Hatches::new(config.storage.root.join(PRIVATE)),
-        dialer: Arc::new(Dialer::new(&config.network, None)),
+        dialer: Arc::new(Dialer::new(&config.network, interception)),
     }
 }
 
@@ -111,9 +111,10 @@ fn listener(kubernetes: &KubernetesConfig, config: &Config) -> Option<SocketAddr
 }
 
 /// What all containers have in common.
-pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
+pub(super) fn setup(config: &Config, catalog: Catalog, certificates: Option<String>) -> Setup {
     Setup {
         catalog,
+        certificates,
         data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
         idle: config.longest_idle(),
         longest_use: config.longest_use(),

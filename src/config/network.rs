@@ -1,6 +1,7 @@
 //! What programs with a network may reach.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -47,6 +48,10 @@ pub struct NetworkConfig {
     pub private: Vec<IpNet>,
     /// Where names lead, in place of what DNS says, with another port if there is one (`NETWORK_HOSTS`).
     pub hosts: Vec<(HostName, (IpAddr, Option<u16>))>,
+    /// The file that declares secrets (`SECRETS_FILE`).
+    pub secrets_file: Option<PathBuf>,
+    /// The file of certificates that are trusted where there are secrets, beside the usual ones (`NETWORK_CA_BUNDLE`).
+    pub ca_bundle: Option<PathBuf>,
     /// Bytes that one run may send and receive (`NETWORK_BYTES`).
     pub max_bytes: u64,
     /// Connections that one run may have at a time (`NETWORK_CONNECTIONS`).
@@ -72,6 +77,8 @@ impl NetworkConfig {
             allow: allow.or(none),
             private: reader.list("NETWORK_PRIVATE", RANGES, |entry| entry.parse().ok()),
             hosts: reader.list("NETWORK_HOSTS", HOSTS, host),
+            secrets_file: reader.path("SECRETS_FILE"),
+            ca_bundle: reader.path("NETWORK_CA_BUNDLE"),
             max_bytes: reader.size("NETWORK_BYTES", 1 << 10),
             max_connections: reader.count("NETWORK_CONNECTIONS", 1),
         }
@@ -80,6 +87,9 @@ impl NetworkConfig {
     /// What `check-config` prints, in the order of the table.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let joined = |items: Vec<String>| items.join(",");
+        let path = |path: Option<&PathBuf>| {
+            path.map_or_else(String::new, |path| path.display().to_string())
+        };
         let allow = self.allow.as_ref();
         let private = self.private.iter();
         let hosts = self.hosts.iter().map(|(name, (address, port))| match port {
@@ -97,6 +107,8 @@ impl NetworkConfig {
                 joined(private.map(ToString::to_string).collect()),
             ),
             ("NETWORK_HOSTS", joined(hosts.collect())),
+            ("SECRETS_FILE", path(self.secrets_file.as_ref())),
+            ("NETWORK_CA_BUNDLE", path(self.ca_bundle.as_ref())),
             ("NETWORK_BYTES", crate::units::show_size(self.max_bytes)),
             ("NETWORK_CONNECTIONS", self.max_connections.to_string()),
         ]

@@ -39,3 +39,15 @@ pub const OF_COMPOSE: &[&str] = &[
 
 /// What `.env` may set for `start.sh`.
 pub const OF_START: &str = "RELEASE_URL";
+
+/// Longest name of a variable that programs may be given, in bytes.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// Whether a shell could use it as the name of a variable.
+pub fn is_name(name: &str) -> bool {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let all_good = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    starts_well && all_good && name.len() <= MAX_NAME_BYTES
+}

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::bucket::Bucket;
 use super::dialer::Dialer;
 use super::hatch::Listeners;
+use super::host_access::HostAccess;
 use super::names;
 use super::relay::relay;
 use super::report::DeniedReason;
@@ -50,8 +51,7 @@ pub(super) struct Route {
 /// The network of one run, or of a kernel.
 #[derive(Debug)]
 pub struct Proxy {
-    list: Arc<AllowList>,
-    secrets: Arc<[BoundSecret]>,
+    access: Arc<HostAccess>,
     traffic: Arc<Traffic>,
     stop: DropGuard,
     tasks: TaskTracker,
@@ -71,27 +71,26 @@ impl Proxy {
         }
     }
 
-    /// Takes what comes to these sockets, which are those of the list, until it is closed. Its work is among `tasks`.
+    /// Takes what comes to these sockets, which are those of its list, until it is closed. Its work is among `tasks`.
     ///
     /// # Errors
     /// The operating system failed.
     pub fn open(
         listeners: Listeners,
-        list: Arc<AllowList>,
-        secrets: Arc<[BoundSecret]>,
+        access: Arc<HostAccess>,
         dialer: Arc<Dialer>,
         tasks: &TaskTracker,
     ) -> std::io::Result<Self> {
         let (traffic, stop) = (Traffic::new(dialer.limits.bytes), CancellationToken::new());
         let mut incoming = Vec::with_capacity(listeners.tcp.len());
-        for (socket, (_, entry)) in listeners.tcp.into_iter().zip(list.listeners()) {
+        for (socket, (_, entry)) in listeners.tcp.into_iter().zip(access.list.listeners()) {
             incoming.push(accepted(TcpListener::from_std(socket)?, entry));
         }
         let resolver = listeners.udp.map(UdpSocket::from_std).transpose()?;
         let own = TaskTracker::new();
         let work = Work {
-            list: Arc::clone(&list),
-            secrets: Arc::clone(&secrets),
+            list: Arc::clone(&access.list),
+            secrets: Arc::clone(&access.secrets),
             traffic: Arc::clone(&traffic),
             dialer,
         };
@@ -99,17 +98,16 @@ impl Proxy {
         tasks.spawn(own.track_future(serving));
         own.close();
         Ok(Self {
-            list,
-            secrets,
+            access,
             traffic,
             stop: stop.drop_guard(),
             tasks: own,
         })
     }
 
-    /// Whether it is for this list and these secrets.
-    pub fn is_for(&self, list: &AllowList, secrets: &[BoundSecret]) -> bool {
-        *self.list == *list && *self.secrets == *secrets
+    /// Whether it is for these hosts and secrets.
+    pub fn is_for(&self, access: &HostAccess) -> bool {
+        *self.access == *access
     }
 
     /// What its programs do.

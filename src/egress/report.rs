@@ -60,12 +60,12 @@ pub enum DeniedReason {
     TlsFailed,
     /// A secret is for other requests than this one.
     SecretRefused,
-    /// A secret was in what the host answered, and was taken out.
-    SecretReflected,
     /// The host has packed its answer, so that it cannot be searched for secrets.
     AnswerPacked,
     /// It was too much for one run.
     Limit,
+    /// The host sent a secret back, in whose place the program was given the placeholder. Nothing else was denied.
+    SecretReflected,
 }
 
 /// One host that a program reached or wanted to.
@@ -79,7 +79,7 @@ pub struct HostTraffic {
     pub port: Option<u16>,
     /// What became of it.
     pub verdict: HostVerdict,
-    /// Why it was denied.
+    /// Why it was denied, or what of it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<DeniedReason>,
     /// Connections made or refused.
@@ -91,6 +91,9 @@ pub struct HostTraffic {
     /// Bytes that it was sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
+    /// The variables of the secrets that were used there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Bytes that came back.
     #[serde(skip_serializing_if = "is_zero")]
     pub received_bytes: u64,
@@ -140,7 +143,18 @@ impl fmt::Display for NetworkReport {
         };
         let allowed = told(HostVerdict::Allowed, &|host| {
             let s = if host.connections == 1 { "" } else { "s" };
-            format!("{} {} connection{s}", host.host, host.connections)
+            let with = match &host.secrets[..] {
+                [] => String::new(),
+                secrets => format!(" with {}", secrets.join(" and ")),
+            };
+            let reflected = match host.reason {
+                Some(DeniedReason::SecretReflected) => " (it sent a secret back, which was hidden)",
+                _ => "",
+            };
+            format!(
+                "{} {} connection{s}{with}{reflected}",
+                host.host, host.connections
+            )
         });
         let denied = told(HostVerdict::Denied, &|host| {
             let reason = host.reason.map_or("", |reason| reason.into_str());

@@ -1,7 +1,7 @@
 //! The books of a run in the network: each host that it reached or wanted to, with what was copied. Names come from
 //! programs, so only what DNS could have is noted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -20,12 +20,14 @@ struct Row {
     denied: Option<DeniedReason>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Counts {
     connections: u64,
     lookups: u64,
     sent: u64,
     received: u64,
+    secrets: BTreeSet<String>,
+    is_reflected: bool,
 }
 
 #[derive(Debug, Default)]
@@ -103,11 +105,14 @@ impl Traffic {
                 None => HostVerdict::Allowed,
                 Some(_) => HostVerdict::Denied,
             },
-            reason: row.denied,
+            reason: row
+                .denied
+                .or(counts.is_reflected.then_some(DeniedReason::SecretReflected)),
             connections: counts.connections,
             lookups: counts.lookups,
             sent_bytes: counts.sent,
             received_bytes: counts.received,
+            secrets: counts.secrets.iter().cloned().collect(),
         });
         let report = NetworkReport {
             hosts: hosts.collect(),
@@ -187,8 +192,26 @@ impl Meter {
         *self.row.lock() = Some(row);
     }
 
-    /// Notes that a secret was put into a request, by its variable.
-    pub(super) fn used_secret(&self, _variable: &str) {}
+    /// Notes that a secret was used there, by the name of its variable.
+    pub(super) fn used_secret(&self, variable: &str) {
+        self.note(|counts| {
+            if !counts.secrets.contains(variable) {
+                counts.secrets.insert(variable.to_owned());
+            }
+        });
+    }
+
+    /// Notes that the host sent a secret back.
+    pub(super) fn reflected_secret(&self) {
+        self.note(|counts| counts.is_reflected = true);
+    }
+
+    fn note(&self, add: impl FnOnce(&mut Counts)) {
+        let row = self.row.lock().clone();
+        if let Some(row) = row {
+            self.traffic.books.lock().count(row, add);
+        }
+    }
 
     pub(super) fn add_sent(&self, bytes: usize) {
         self.add(&self.sent, bytes);
@@ -289,6 +312,50 @@ mod tests {
         assert!(!traffic.is_spent());
         first.add_sent(786);
         assert!(traffic.is_spent());
+    }
+
+    #[test]
+    fn a_report_has_the_secrets_that_were_used_at_a_host() {
+        let traffic = Traffic::new(1000);
+        let meter = traffic.meter();
+        // Nobody knows where, yet.
+        meter.used_secret("EARLY");
+        meter.connected(&name("api.example.org"), 443);
+        for variable in ["GITHUB_TOKEN", "API_KEY", "GITHUB_TOKEN"] {
+            meter.used_secret(variable);
+        }
+        let other = traffic.meter();
+        other.connected(&name("www.example.org"), 443);
+        other.used_secret("API_KEY");
+        other.reflected_secret();
+        let report = traffic.report();
+        insta::assert_snapshot!(report, @"network: api.example.org 1 connection with API_KEY and GITHUB_TOKEN, www.example.org 1 connection with API_KEY (it sent a secret back, which was hidden)");
+        insta::assert_json_snapshot!(report, @r#"
+        {
+          "hosts": [
+            {
+              "host": "api.example.org",
+              "port": 443,
+              "verdict": "allowed",
+              "connections": 1,
+              "secrets": [
+                "API_KEY",
+                "GITHUB_TOKEN"
+              ]
+            },
+            {
+              "host": "www.example.org",
+              "port": 443,
+              "verdict": "allowed",
+              "reason": "secret_reflected",
+              "connections": 1,
+              "secrets": [
+                "API_KEY"
+              ]
+            }
+          ]
+        }
+        "#);
     }
 
     /// What a cell copies on a connection that an earlier one has made is its own.

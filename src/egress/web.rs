@@ -135,11 +135,8 @@ impl Web {
         let Some(broker) = &self.broker else {
             return Ok(answer.map(BodyExt::boxed_unsync));
         };
-        let (traffic, host) = (Arc::clone(&self.route.traffic), name.to_string());
-        let port = self.route.entry.port;
-        broker.search(answer, move || {
-            traffic.deny(&host, port, DeniedReason::SecretReflected);
-        })
+        let meter = Arc::clone(&self.meter);
+        broker.search(answer, move || meter.reflected_secret())
     }
 
     /// The host's answer, over the connection that there is, or a new one.

@@ -72,6 +72,7 @@ impl HostPaths {
             | Place::Slot(_)
             | Place::Scratch(_)
             | Place::Hatch(_)
+            | Place::Certificates(_)
             | Place::Downloads => &None,
         };
         let below = place.below_root().map(|path| self.root.join(path));

@@ -13,7 +13,7 @@ pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
 pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, ReadOnlyMount};
 use super::LaneId;
-use crate::allow_list::AllowList;
+use crate::egress::HostAccess;
 
 /// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
@@ -45,6 +45,8 @@ pub struct ContainerSpec {
     pub network: NetworkAccess,
     /// Whether its PID 1 can hand sockets over.
     pub hatch: HatchSpec,
+    /// The file of certificates that its programs trust, by its name; see [`crate::secrets::certificates`].
+    pub certificates: Option<String>,
     /// The network that it has to itself. Without one it reaches nothing, whatever it may.
     pub lane: Option<LaneId>,
     /// What the container is for at first.
@@ -106,7 +108,7 @@ pub enum NetworkAccess {
     /// Nothing but itself.
     None,
     /// Hosts by name, from a container without a network.
-    Listed(Arc<AllowList>),
+    Listed(Arc<HostAccess>),
     /// What the firewall leaves open, through a lane, with these resolvers.
     Bridge {
         /// Resolvers; empty means those the engine gives.

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use crate::access::NetworkLimits;
 use crate::allow_list::{AllowList, Listing, NotListed, PackagePreset};
 use crate::config::{NetworkConfig, NetworkMode};
+use crate::egress::HostAccess;
 use crate::executor::spec::NetworkAccess;
 
 /// How long a run waits for the check to end.
@@ -57,6 +58,15 @@ pub enum Reach {
     Listed(Arc<AllowList>),
     /// The internet.
     Internet,
+}
+
+/// What a run asks for that asks for the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The listed hosts that it wants; none means all of them.
+    pub(crate) hosts: Vec<String>,
+    /// The variables of the secrets that it wants to use.
+    pub(crate) secrets: Vec<String>,
 }
 
 /// What is known about the network.
@@ -171,8 +181,13 @@ impl NetworkPolicy {
             Reach::Listed(list) if list.is_empty() => Err(closed(
                 "no host is listed that programs may reach, which the server's operator can change",
             )),
-            Reach::Listed(list) if hosts.is_empty() => Ok(NetworkAccess::Listed(list)),
-            Reach::Listed(list) => Ok(NetworkAccess::Listed(Arc::new(list.narrowed(hosts)?))),
+            Reach::Listed(list) if hosts.is_empty() => {
+                Ok(NetworkAccess::Listed(HostAccess::to(list)))
+            }
+            Reach::Listed(list) => {
+                let narrowed = Arc::new(list.narrowed(hosts)?);
+                Ok(NetworkAccess::Listed(HostAccess::to(narrowed)))
+            }
             Reach::Internet if hosts.is_empty() => {
                 self.wait().await.map_err(NetworkRefusal::Closed)
             }

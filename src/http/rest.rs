@@ -35,7 +35,7 @@ pub(super) use self::extract::Segments;
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
 use crate::api::code::Code;
-use crate::scope::{Rights, Scope, Scopes};
+use crate::scope::{Forbidden, Rights, Scope, Scopes};
 
 /// The name of the bearer token in the document.
 const TOKEN: &str = "token";
@@ -128,12 +128,15 @@ async fn require(State(needed): State<Scopes>, request: Request, next: Next) -> 
     };
     match rights.check(needed) {
         Ok(()) => next.run(request).await,
-        Err(forbidden) => {
-            let mut response = ApiError(forbidden.into()).into_response();
-            response.extensions_mut().insert(forbidden);
-            response
-        }
+        Err(forbidden) => refusal(forbidden),
     }
+}
+
+/// The answer for a caller whose token is not for what they ask for.
+fn refusal(forbidden: Forbidden) -> Response {
+    let mut response = ApiError(forbidden.into()).into_response();
+    response.extensions_mut().insert(forbidden);
+    response
 }
 
 /// The routes that anybody may call.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::key::KernelKey;
 use super::{KernelError, KernelLoss, Kernels};
+use crate::egress::HostAccess;
 use crate::executor::ContainerId;
 use crate::executor::spec::NetworkAccess;
 use crate::pool::Lease;
@@ -102,8 +103,8 @@ impl Kernel {
     fn check(&self, needs: Needs<'_>) -> Result<(), KernelError> {
         match (&self.network, needs.network) {
             (ours, theirs) if ours.is_as(theirs) => {}
-            (NetworkAccess::Listed(list), NetworkAccess::Listed(_)) => {
-                return Err(KernelError::Hosts(list.to_string()));
+            (NetworkAccess::Listed(ours), NetworkAccess::Listed(theirs)) => {
+                return Err(other_hosts(ours, theirs));
             }
             (ours, _) => return Err(KernelError::Network(*ours != NetworkAccess::None)),
         }
@@ -118,6 +119,22 @@ impl Kernel {
         }
         Err(KernelError::Environment(late.join(", ")))
     }
+}
+
+/// What is different of two accesses that are not the same.
+fn other_hosts(ours: &HostAccess, theirs: &HostAccess) -> KernelError {
+    if ours.list != theirs.list {
+        return KernelError::Hosts(ours.list.to_string());
+    }
+    let (had, wanted) = (ours.secrets_in_words(), theirs.secrets_in_words());
+    let pairs = ours.secrets.iter().zip(theirs.secrets.iter());
+    let replaced = pairs.filter(|(ours, theirs)| ours != theirs);
+    if had == wanted {
+        let replaced: Vec<_> = replaced.map(|(ours, _)| &*ours.variable).collect();
+        return KernelError::SecretsReplaced(replaced.join(", "));
+    }
+    let none = || "none".to_owned();
+    KernelError::Secrets(if had.is_empty() { none() } else { had })
 }
 
 /// Exclusive use of a kernel, or of the place for one. Dropping it lets the next run have it.

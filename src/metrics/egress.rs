@@ -6,11 +6,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
 use strum::VariantArray as _;
 
-use crate::egress::{DeniedReason, NetworkReport};
+use crate::egress::{DeniedReason, HostVerdict, NetworkReport};
 
 /// What became of connections that are not denied.
 const ALLOWED: &str = "allowed";
 const DIRECTIONS: [&str; 2] = ["sent", "received"];
+/// What becomes of secrets at a host.
+const SECRETS: [&str; 2] = ["used", "reflected"];
 
 /// What became of a connection, or of a name that was looked up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -24,11 +26,18 @@ struct DirectionLabels {
     direction: &'static str,
 }
 
+/// What became of secrets at a host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SecretLabels {
+    event: &'static str,
+}
+
 /// What runs did in the network of listed hosts.
 #[derive(Debug, Default)]
 pub(super) struct EgressMetrics {
     connections: Family<VerdictLabels, Counter>,
     bytes: Family<DirectionLabels, Counter>,
+    secrets: Family<SecretLabels, Counter>,
 }
 
 impl EgressMetrics {
@@ -45,10 +54,20 @@ impl EgressMetrics {
             Unit::Bytes,
             self.bytes.clone(),
         );
-        let denied = DeniedReason::VARIANTS.iter().map(DeniedReason::into_str);
+        ours.register(
+            "egress_secrets",
+            "Hosts at which runs used secrets, and those of them that sent one back",
+            self.secrets.clone(),
+        );
+        let denied = DeniedReason::VARIANTS.iter();
+        let denied = denied.filter(|reason| **reason != DeniedReason::SecretReflected);
+        let denied = denied.map(DeniedReason::into_str);
         for verdict in denied.chain([ALLOWED]) {
             self.connections
                 .get_or_create_owned(&VerdictLabels { verdict });
+        }
+        for event in SECRETS {
+            self.secrets.get_or_create_owned(&SecretLabels { event });
         }
         for direction in DIRECTIONS {
             self.bytes
@@ -59,10 +78,22 @@ impl EgressMetrics {
     /// Adds what one run did.
     pub(super) fn count(&self, report: &NetworkReport) {
         for host in &report.hosts {
-            let verdict = host.reason.map_or(ALLOWED, |reason| reason.into_str());
+            let reflected = host.reason == Some(DeniedReason::SecretReflected);
+            let verdict = match host.reason {
+                Some(reason) if host.verdict == HostVerdict::Denied => reason.into_str(),
+                _ => ALLOWED,
+            };
             let labels = VerdictLabels { verdict };
             let connections = self.connections.get_or_create_owned(&labels);
             connections.inc_by(host.connections + host.lookups);
+            for (event, is_so) in SECRETS
+                .into_iter()
+                .zip([!host.secrets.is_empty(), reflected])
+            {
+                let labels = SecretLabels { event };
+                let secrets = self.secrets.get_or_create_owned(&labels);
+                secrets.inc_by(u64::from(is_so));
+            }
             for (direction, bytes) in DIRECTIONS
                 .into_iter()
                 .zip([host.sent_bytes, host.received_bytes])

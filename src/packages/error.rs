@@ -149,6 +149,8 @@ impl From<GateError> for PackagesError {
             GateError::Cancelled => Self::Cancelled,
             GateError::Unproven(error) => error.into(),
             GateError::Network(reason) => Self::Offline(reason.to_string()),
+            // Installs ask for none.
+            GateError::Secret(error) => Self::failed("read secrets")(error.into()),
             GateError::Storage(error) => error.into(),
             GateError::Admission(error) => error.into(),
         }

@@ -13,6 +13,7 @@ use super::prepared::PreparedInstall;
 use super::requirement::Requirement;
 use super::sources::Sources;
 use super::step::{Performed, Step};
+use crate::egress::HostAccess;
 use crate::executor::spec::{NetworkAccess, Place, Provided, ReadOnlyMount};
 use crate::workspace::{Kept, Owner, Scratch};
 
@@ -69,7 +70,7 @@ impl Packages {
         if self.gate.catalog.view().hands_over_sockets() {
             let sources = Sources::of_install(prepared.client, &self.config);
             match self.hosts(&prepared.runner, prepared.client, sources).await {
-                Ok(Some(list)) => return Ok(Ok(NetworkAccess::Listed(list))),
+                Ok(Some(list)) => return Ok(Ok(NetworkAccess::Listed(HostAccess::to(list)))),
                 Ok(None) => {}
                 Err(PackagesError::Offline(reason)) => return Ok(Err(reason)),
                 Err(error) => return Err(error),

@@ -13,9 +13,8 @@ use tracing::debug;
 
 use super::shelf::{ReadyAfter, ShelfTicket};
 use super::{Kind, Pool, Warm};
-use crate::allow_list::AllowList;
 use crate::conversation::ConversationKey;
-use crate::egress::Traffic;
+use crate::egress::{HostAccess, Traffic};
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::runner::{Load, Runner};
 use crate::sandbox::{Capture, Program, Sandbox, SandboxError, Scale};
@@ -177,9 +176,9 @@ impl Lease {
     /// Those of [`Sandbox::open_proxy`].
     pub async fn open_proxy(
         &mut self,
-        list: &Arc<AllowList>,
+        access: &Arc<HostAccess>,
     ) -> Result<Arc<Traffic>, SandboxError> {
-        self.sandbox.open_proxy(list).await
+        self.sandbox.open_proxy(access).await
     }
 
     /// Turns it into a kernel's lease: the sandbox never comes back, so its place is freed.

@@ -129,6 +129,8 @@ impl Pool {
         }
         spec.command = utility.command;
         spec.read_only = utility.read_only;
+        // It runs no conversation's program, and has settings of its own for what its clients trust.
+        spec.certificates = None;
         self.start(spec, None).await
     }
 
@@ -248,6 +250,7 @@ impl Pool {
             limits: self.limits(runner),
             hatch: setup.hatch(&network),
             network: network.of_container(),
+            certificates: setup.certificates.clone(),
             lane: None,
             priority,
             avoided_nodes: Vec::new(),

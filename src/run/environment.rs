@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::config::variable::{MAX_NAME_BYTES, is_name};
+
 /// The most variables that a caller may set.
 const MAX_VARIABLES: usize = 64;
-/// Longest name in bytes.
-const MAX_NAME_BYTES: usize = 128;
 /// Longest value in bytes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 /// All names and values together, in bytes.
@@ -36,6 +36,11 @@ pub enum EnvironmentError {
         "environment variable {0} has {1} bytes, the limit is {MAX_VALUE_BYTES}: pass large data as a file"
     )]
     Value(String, usize),
+    /// A secret that the run asks for sets it too.
+    #[error(
+        "environment sets {0}, which is the variable of a secret: leave it out of environment or of secrets"
+    )]
+    Secret(String),
     /// Names and values together exceed [`MAX_TOTAL_BYTES`].
     #[error(
         "environment has {0} bytes in all, the limit is {MAX_TOTAL_BYTES}: pass large data as a file"
@@ -46,6 +51,7 @@ pub enum EnvironmentError {
 /// Checks the caller's variables against the limits and adds the server's own, which go last and so win.
 pub(super) fn environment(
     caller: &BTreeMap<String, String>,
+    secrets: &[String],
     file_base_url: String,
 ) -> Result<BTreeMap<String, String>, EnvironmentError> {
     if caller.len() > MAX_VARIABLES {
@@ -53,6 +59,9 @@ pub(super) fn environment(
     }
     for (name, value) in caller {
         check(name, value)?;
+        if secrets.contains(name) {
+            return Err(EnvironmentError::Secret(name.clone()));
+        }
     }
     let total = caller
         .iter()
@@ -67,11 +76,7 @@ pub(super) fn environment(
 }
 
 fn check(name: &str, value: &str) -> Result<(), EnvironmentError> {
-    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let all_good = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !starts_well || !all_good || name.len() > MAX_NAME_BYTES {
+    if !is_name(name) {
         let shown: String = name.chars().take(MAX_NAME_BYTES).collect();
         return Err(EnvironmentError::Name(shown));
     }
@@ -91,6 +96,7 @@ mod tests {
     fn with(name: &str, value: &str) -> Result<BTreeMap<String, String>, EnvironmentError> {
         environment(
             &BTreeMap::from([(name.to_owned(), value.to_owned())]),
+            &["GITHUB_TOKEN".to_owned()],
             "http://files".to_owned(),
         )
     }
@@ -108,5 +114,6 @@ mod tests {
         insta::assert_snapshot!(with("=x", "").unwrap_err(), @r#"environment has the name "=x": a name is a letter or _, then letters, digits and _, at most 128"#);
         insta::assert_snapshot!(with("A", "\0").unwrap_err(), @"environment variable A contains a NUL character: remove it");
         insta::assert_snapshot!(with("A", &"x".repeat(9000)).unwrap_err(), @"environment variable A has 9000 bytes, the limit is 8192: pass large data as a file");
+        insta::assert_snapshot!(with("GITHUB_TOKEN", "mine").unwrap_err(), @"environment sets GITHUB_TOKEN, which is the variable of a secret: leave it out of environment or of secrets");
     }
 }

@@ -13,6 +13,7 @@ use crate::gate::admission::AdmissionError;
 use crate::gate::network::NetworkRefusal;
 use crate::gate::proof::Unproven;
 use crate::kernels::KernelError;
+use crate::secrets::SecretError;
 use crate::workspace::WorkspaceError;
 
 /// Why there was no run. A program that fails is not an error.
@@ -89,6 +90,9 @@ pub enum RunError {
     /// A host was asked for that is not listed.
     #[error("hosts: {0}: name listed ones, or leave hosts out for all of them")]
     NotListed(NotListed),
+    /// A secret was asked for that cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The network could not be opened.
     #[error("the server {0}: try again, and tell its operator if it stays")]
     Proxy(String),
@@ -134,6 +138,7 @@ impl From<GateError> for NotBegun {
             GateError::Network(NetworkRefusal::NotListed(error)) => {
                 RunError::NotListed(error).into()
             }
+            GateError::Secret(error) => RunError::Secret(error).into(),
             GateError::Storage(error) => RunError::Workspace(error).into(),
             GateError::Admission(error) => RunError::Admission(error).into(),
         }
@@ -165,9 +170,11 @@ impl RunError {
             Self::Workspace(
                 WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
             ) => RunErrorKind::Refused,
-            Self::Workspace(_) | Self::Audit(_) | Self::Proxy(_) | Self::Panicked => {
-                RunErrorKind::Failed
-            }
+            Self::Workspace(_)
+            | Self::Audit(_)
+            | Self::Proxy(_)
+            | Self::Secret(SecretError::Unavailable(_) | SecretError::Failed)
+            | Self::Panicked => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }
@@ -179,10 +186,17 @@ impl RunError {
             | Self::StrayFence
             | Self::NoKernel { .. }
             | Self::Kernel(
-                KernelError::Network(_) | KernelError::Hosts(_) | KernelError::Environment(_),
+                KernelError::Network(_)
+                | KernelError::Hosts(_)
+                | KernelError::Secrets(_)
+                | KernelError::SecretsReplaced(_)
+                | KernelError::Environment(_),
             )
             | Self::Network(_)
-            | Self::NotListed(_) => RunErrorKind::Refused,
+            | Self::NotListed(_)
+            | Self::Secret(SecretError::Unknown { .. } | SecretError::NoHost { .. }) => {
+                RunErrorKind::Refused
+            }
         }
     }
 

@@ -26,6 +26,19 @@ pub(super) struct PreparedRun {
     pub(super) time: TimeLimit,
 }
 
+impl PreparedRun {
+    /// Sets what it may reach, and gives the program the placeholders of the secrets that it may use there.
+    pub(super) fn set_network(&mut self, network: &NetworkAccess) {
+        self.network = network.clone();
+        let NetworkAccess::Listed(access) = network else {
+            return;
+        };
+        let secrets = access.secrets.iter();
+        let placeholders = secrets.map(|it| (it.variable.clone(), it.placeholder.clone()));
+        self.program.env.extend(placeholders);
+    }
+}
+
 impl Runs {
     pub(super) fn prepare(
         &self,
@@ -36,7 +49,7 @@ impl Runs {
         let (may_be_warm, view) = match wants {
             // The program is ours, so limits on what callers may ask for do not apply to it.
             Wants::Check { may_be_warm, .. } => (*may_be_warm, self.gate.catalog.view()),
-            Wants::Run { .. } | Wants::Install => {
+            Wants::Run(_) | Wants::Install => {
                 self.check_limits(request, timeout)?;
                 (true, self.gate.view_for(request.conversation.tenant()))
             }
@@ -61,6 +74,7 @@ impl Runs {
         }
         let env = environment::environment(
             &request.environment,
+            &request.secrets,
             self.files.links.base_for(conversation.key()),
         )?;
         let runner = runner?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::conversation::Conversation;
+use crate::gate::Asked;
 
 /// A request to run a program.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct RunRequest {
     pub network: bool,
     /// The listed hosts that it may reach there; none means all of them.
     pub hosts: Vec<String>,
+    /// The variables of the secrets that it may use there.
+    pub secrets: Vec<String>,
     /// The caller's environment variables.
     pub environment: BTreeMap<String, String>,
     /// Time limit; `None` means the configured one.
@@ -30,6 +33,16 @@ pub struct RunRequest {
     pub stateful: bool,
     /// How it wants that kernel. Ignored unless `stateful`.
     pub kernel: KernelWish,
+}
+
+impl RunRequest {
+    /// What it asks for of the network, if it does.
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        self.network.then(|| Asked {
+            hosts: self.hosts.clone(),
+            secrets: self.secrets.clone(),
+        })
+    }
 }
 
 /// What the argument for a time limit is called where a run was requested, and the most that it accepts there.

@@ -48,7 +48,7 @@ impl Seat {
         &mut self,
         network: &NetworkAccess,
     ) -> Result<Option<(Arc<AllowList>, Arc<Traffic>)>, RunError> {
-        let NetworkAccess::Listed(list) = network else {
+        let NetworkAccess::Listed(access) = network else {
             return Ok(None);
         };
         let lease = match self {
@@ -58,9 +58,9 @@ impl Seat {
         let Some(lease) = lease else {
             return Ok(None);
         };
-        let opened = lease.open_proxy(list).await;
+        let opened = lease.open_proxy(access).await;
         let traffic = opened.map_err(|error| RunError::Proxy(error.to_string()))?;
-        Ok(Some((Arc::clone(list), traffic)))
+        Ok(Some((Arc::clone(&access.list), traffic)))
     }
 
     /// The sandbox to run the program in. There is none if the kernel was lost just now.

@@ -4,7 +4,7 @@
 //!          PID 1 connects            open: before the run           the run ends
 //! HatchOf ────────────────▶ Egress ───────────────────────▶ Egress ───────────────▶ Egress
 //!                          no proxy                      with proxy              no proxy
-//!                                                              └── a kernel keeps it, for cells with the same list
+//!                                                              └── a kernel keeps it, for cells with the same hosts
 //! ```
 
 use std::borrow::Cow;
@@ -14,8 +14,9 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use crate::allow_list::AllowList;
-use crate::egress::{Dialer, Hatch, HatchError, Hatches, OpenHatch, Proxy, Traffic, TrafficLimits};
+use crate::egress::{
+    Dialer, Hatch, HatchError, Hatches, HostAccess, OpenHatch, Proxy, Traffic, TrafficLimits,
+};
 use crate::executor::spec::{ContainerSpec, HatchSpec};
 use crate::executor::{ErrorKind, ExecutorError};
 
@@ -89,12 +90,9 @@ impl Egress {
         self.dialer = Arc::new(self.dialer.with_limits(limits));
     }
 
-    /// What the proxy counts that there is for this list.
-    pub(super) fn kept(&self, list: &AllowList) -> Option<Arc<Traffic>> {
-        let proxy = self
-            .proxy
-            .as_ref()
-            .filter(|proxy| proxy.is_for(list, &[]))?;
+    /// What the proxy counts that there is for these hosts.
+    pub(super) fn kept(&self, access: &HostAccess) -> Option<Arc<Traffic>> {
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.is_for(access))?;
         proxy.traffic().begin();
         Some(Arc::clone(proxy.traffic()))
     }
@@ -103,12 +101,12 @@ impl Egress {
     pub(super) async fn receive(
         &mut self,
         frame: &sandbox_init::Listen,
-        list: &Arc<AllowList>,
+        access: &Arc<HostAccess>,
     ) -> Result<Arc<Traffic>, HatchError> {
         let hatch = self.hatch.as_ref().map_err(|_| HatchError::Shut)?;
         let listeners = hatch.receive(frame).await?;
-        let (list, dialer) = (Arc::clone(list), Arc::clone(&self.dialer));
-        let proxy = Proxy::open(listeners, list, Arc::default(), dialer, &self.tasks)?;
+        let dialer = Arc::clone(&self.dialer);
+        let proxy = Proxy::open(listeners, Arc::clone(access), dialer, &self.tasks)?;
         let traffic = Arc::clone(proxy.traffic());
         self.proxy = Some(proxy);
         Ok(traffic)

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod clients;
+mod secrets;
 mod world;
 
 use std::fmt::Write as _;

@@ -130,6 +130,10 @@ async fn each_tool_needs_its_scope() {
             ("network", json!(true)),
             ("Network", json!("yes")),
             ("internet", json!(1)),
+            // Hosts and secrets are in the network.
+            ("hosts", json!(["api.example.org"])),
+            ("secrets", json!(["GITHUB_TOKEN"])),
+            ("hosts", json!([])),
         ] {
             let mut program = program.clone();
             program[name] = value;
@@ -138,7 +142,7 @@ async fn each_tool_needs_its_scope() {
         }
     }
     rows.dedup();
-    insta::assert_snapshot!(rows.join("\n"), @"
+    insta::assert_snapshot!(rows.join("\n"), @r"
     cancel_run: all run run+network
     delete_conversation: all files
     get_run: all run run+network
@@ -153,6 +157,9 @@ async fn each_tool_needs_its_scope() {
     run_code with network: all run+network
     run_code with Network: all run+network
     run_code with internet: all run+network
+    run_code with hosts: all run+network
+    run_code with secrets: all run+network
+    run_code with hosts: all run run+network
     sandbox_close_session: all files
     sandbox_list_artifacts: all files
     sandbox_read_artifact: all files
@@ -163,6 +170,9 @@ async fn each_tool_needs_its_scope() {
     run_code with network: all run+network
     run_code with Network: all run+network
     run_code with internet: all run+network
+    run_code with hosts: all run+network
+    run_code with secrets: all run+network
+    run_code with hosts: all run run+network
     execute_python: all run run+network
     pip_install: all install
     run_code beside python: all run run+network
@@ -170,6 +180,9 @@ async fn each_tool_needs_its_scope() {
     run_code with network: all run+network
     run_code with Network: all run+network
     run_code with internet: all run+network
+    run_code with hosts: all run+network
+    run_code with secrets: all run+network
+    run_code with hosts: all run run+network
     ");
 }
 
@@ -259,6 +272,34 @@ async fn each_route_needs_the_scope_of_its_group() {
     POST /execute: all run run+network
     POST /pip_install: all install
     ");
+}
+
+#[tokio::test]
+async fn programs_of_the_rest_interface_need_the_scope_of_the_network_for_hosts_and_secrets() {
+    let world = Scoped::new(&[]).await;
+    let mut rows = Vec::new();
+    for path in ["/api/v1/execute", "/api/v1/execute_sync"] {
+        for (name, value) in [
+            ("hosts", json!(["api.example.org"])),
+            ("secrets", json!(["GITHUB_TOKEN"])),
+            ("hosts", json!([])),
+        ] {
+            let body = json!({ "language": "shell", "code": "echo", name: value });
+            let forbidden = async |token: &str| {
+                let answer = world.post(token, path, &body).await;
+                answer.text().contains("\"forbidden_scope\"")
+            };
+            rows.push(world.row(&format!("{path} {body}"), forbidden).await);
+        }
+    }
+    insta::assert_snapshot!(rows.join("\n"), @r#"
+    /api/v1/execute {"language":"shell","code":"echo","hosts":["api.example.org"]}: all run+network
+    /api/v1/execute {"language":"shell","code":"echo","secrets":["GITHUB_TOKEN"]}: all run+network
+    /api/v1/execute {"language":"shell","code":"echo","hosts":[]}: all run run+network
+    /api/v1/execute_sync {"language":"shell","code":"echo","hosts":["api.example.org"]}: all run+network
+    /api/v1/execute_sync {"language":"shell","code":"echo","secrets":["GITHUB_TOKEN"]}: all run+network
+    /api/v1/execute_sync {"language":"shell","code":"echo","hosts":[]}: all run run+network
+    "#);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use super::harness::{Attempt, Ended, Harness};
 use crate::allow_list::{AllowList, HostName};
 use crate::checks::network;
 use crate::config::NetworkConfig;
+use crate::egress::HostAccess;
 use crate::executor::spec::NetworkAccess;
 
 const PROGRAM: &str = include_str!("programs/egress.py");
@@ -57,7 +58,7 @@ pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
             ("ADDRESSES", addresses.join(" ")),
         ],
         seconds: SECONDS,
-        network: Some(NetworkAccess::Listed(list)),
+        network: Some(NetworkAccess::Listed(HostAccess::to(list))),
         ..Attempt::default()
     };
     let ended = tokio::select! {

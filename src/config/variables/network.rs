@@ -24,6 +24,16 @@ pub(super) const NETWORK: &[Variable] = &[
         "comma-separated addresses of listed hosts, in place of those that DNS has, such as `db.internal=10.0.0.7` or `api.test=127.0.0.1:8443`",
     ),
     variable(
+        "SECRETS_FILE",
+        "",
+        "file that declares secrets which programs can use at listed hosts and not read; see docs/secrets.md",
+    ),
+    variable(
+        "NETWORK_CA_BUNDLE",
+        "",
+        "file of certificates (PEM) that are trusted for hosts with secrets besides the usual ones, by the server and by programs",
+    ),
+    variable(
         "NETWORK_BYTES",
         "1g",
         "bytes that one run may send to listed hosts and receive from them",

@@ -114,6 +114,8 @@ impl Host {
             )],
             max_bytes: 1 << 20,
             max_connections: 9,
+            secrets_file: None,
+            ca_bundle: None,
         };
         let authority = Authority::new(&[name("api.test")]).unwrap();
         let mut roots = RootCertStore::empty();
@@ -199,7 +201,7 @@ async fn the_host_gets_the_secret_and_the_program_gets_it_never() {
         answer.contains(PLACEHOLDER) && !answer.contains(VALUE),
         "{answer}"
     );
-    insta::assert_snapshot!(books, @"network: api.test 1 connection; denied: api.test (secret reflected)");
+    insta::assert_snapshot!(books, @"network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden)");
 }
 
 #[tokio::test]
@@ -273,7 +275,7 @@ async fn each_request_of_a_connection_is_looked_at() {
         .filter(|line| line.starts_with("HTTP/1.1"))
         .collect();
     insta::assert_snapshot!(statuses.join(", "), @"HTTP/1.1 200 OK, HTTP/1.1 200 OK, HTTP/1.1 421 Misdirected Request");
-    insta::assert_snapshot!(books, @"network: api.test 1 connection; denied: api.test (secret reflected), other.test (host mismatch)");
+    insta::assert_snapshot!(books, @"network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden); denied: other.test (host mismatch)");
     assert_eq!(host.seen.lock().len(), 2);
 }
 
@@ -323,7 +325,7 @@ async fn no_form_of_an_answer_has_the_secret() {
         0
 
 
-        network: api.test 1 connection; denied: api.test (secret reflected)
+        network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden)
 
         HTTP/1.1 200 OK
         connection: close
@@ -335,7 +337,7 @@ async fn no_form_of_an_answer_has_the_secret() {
         0
 
 
-        network: api.test 1 connection; denied: api.test (secret reflected)
+        network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden)
 
         HTTP/1.1 200 OK
         content-type: text/event-stream
@@ -350,7 +352,7 @@ async fn no_form_of_an_answer_has_the_secret() {
         0
 
 
-        network: api.test 1 connection; denied: api.test (secret reflected)
+        network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden)
 
         HTTP/1.1 200 OK
         content-length: 40
@@ -358,7 +360,7 @@ async fn no_form_of_an_answer_has_the_secret() {
         date: …
 
         ghp_zzzzzzzzzzzzzzzzghp_zzzzzzzzzzzzzzzz
-        network: api.test 1 connection; denied: api.test (secret reflected)
+        network: api.test 1 connection with TOKEN (it sent a secret back, which was hidden)
 
         HTTP/1.1 502 Bad Gateway
         connection: close
@@ -366,7 +368,7 @@ async fn no_form_of_an_answer_has_the_secret() {
         date: …
 
         the host has packed its answer (Content-Encoding), so it cannot be searched for secrets
-        network: api.test 1 connection; denied: api.test (answer packed)
+        network: api.test 1 connection with TOKEN; denied: api.test (answer packed)
         ");
     });
 }

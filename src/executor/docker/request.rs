@@ -19,6 +19,7 @@ pub(super) use self::limits::update_body;
 use self::mounts::mounts;
 use crate::executor::host_paths::{HostPaths, UnplacedError};
 use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, NetworkAccess, Priority};
+use crate::secrets::certificates;
 
 /// Our system call filter, for x86-64 and arm64.
 pub const SECCOMP_PROFILE: &str = include_str!("request/seccomp.json");
@@ -104,7 +105,9 @@ pub fn create_body(
 /// The container's own environment, with what is for PID 1.
 fn environment(spec: &ContainerSpec) -> Vec<String> {
     let own = [spec.limits.variable()];
-    spec.env.iter().cloned().chain(own).collect()
+    let trust = certificates::VARIABLES.map(|name| format!("{name}={}", certificates::PATH));
+    let trust = spec.certificates.iter().flat_map(|_| trust.clone());
+    spec.env.iter().cloned().chain(own).chain(trust).collect()
 }
 
 fn host_config(
@@ -253,6 +256,7 @@ mod tests {
                 file_size: 256 << 20,
             },
             hatch: HatchSpec::None,
+            certificates: None,
             lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
             network,
             priority: Priority::Run,
@@ -362,6 +366,42 @@ mod tests {
             "Propagation": "rprivate"
           }
         }
+        "#);
+        assert_eq!(with, without);
+    }
+
+    #[test]
+    fn secrets_change_the_mounts_and_the_environment_only() {
+        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
+        let mut spec = spec(NetworkAccess::None);
+        spec.certificates = Some("certificates-1f".to_owned());
+        let mut with = body(&spec, Dialect::Docker);
+        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
+        let certificates = mounts.pop().unwrap();
+        insta::assert_json_snapshot!(certificates, @r#"
+        {
+          "Target": "/.sandbox-ca.pem",
+          "Source": "/srv/sandboxes/.bin/certificates-1f",
+          "Type": "bind",
+          "ReadOnly": true,
+          "BindOptions": {
+            "Propagation": "rprivate"
+          }
+        }
+        "#);
+        let trust = with["Env"].as_array_mut().unwrap().split_off(2);
+        insta::assert_json_snapshot!(trust, @r#"
+        [
+          "SSL_CERT_FILE=/.sandbox-ca.pem",
+          "REQUESTS_CA_BUNDLE=/.sandbox-ca.pem",
+          "CURL_CA_BUNDLE=/.sandbox-ca.pem",
+          "GIT_SSL_CAINFO=/.sandbox-ca.pem",
+          "PIP_CERT=/.sandbox-ca.pem",
+          "AWS_CA_BUNDLE=/.sandbox-ca.pem",
+          "CARGO_HTTP_CAINFO=/.sandbox-ca.pem",
+          "NODE_EXTRA_CA_CERTS=/.sandbox-ca.pem",
+          "DENO_CERT=/.sandbox-ca.pem"
+        ]
         "#);
         assert_eq!(with, without);
     }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::executor::installed::PROGRAMS;
+
 /// The directory below `SANDBOX_ROOT` of what is in the making or going away, which no program sees by name.
 pub const PRIVATE: &str = ".tmp";
 /// The folders below `SANDBOX_ROOT` of downloads that are kept: the first is closed to every other user of the host.
@@ -18,6 +20,8 @@ pub enum Place {
     Scratch(String),
     /// The socket of a hatch, by its name.
     Hatch(String),
+    /// Certificates that programs trust, as a file of one server, by its name.
+    Certificates(String),
     /// Downloads of packages that are kept for other installs.
     Downloads,
     /// sandbox-init.
@@ -52,6 +56,7 @@ impl Place {
             Self::Slot(name) | Self::Scratch(name) | Self::Hatch(name) => {
                 Some(PathBuf::from(PRIVATE).join(name))
             }
+            Self::Certificates(name) => Some(PathBuf::from(PROGRAMS).join(name)),
             Self::Downloads => Some(DOWNLOADS.iter().collect()),
             Self::Init | Self::Operator(_) => None,
         }

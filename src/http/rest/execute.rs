@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::unfold;
@@ -14,12 +14,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::ApiError;
 use super::envelope::Envelope;
 use super::error::Failures;
 use super::events::{Collected, Event, Feed};
 use super::extract::{FromCaller, JsonBody, session_id};
 use super::variables;
+use super::{ApiError, refusal};
 use crate::audit::Origin;
 use crate::http::HttpState;
 use crate::kernels::KernelError;
@@ -29,6 +29,7 @@ use crate::run::outcome::RunResult;
 use crate::run::stage::Stage;
 use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
 use crate::runner::Input;
+use crate::scope::{Rights, Scope, Scopes};
 use crate::services::Services;
 
 /// The language of a program when none is named.
@@ -66,6 +67,11 @@ pub(super) struct ExecuteRequest {
     #[serde(default)]
     #[schema(example = json!(["api.example.org"]))]
     hosts: Vec<String>,
+    /// Variables of secrets that it may use at their hosts and cannot read, where the server's operator has some for
+    /// the caller; left out: none.
+    #[serde(default)]
+    #[schema(example = json!(["GITHUB_TOKEN"]))]
+    secrets: Vec<String>,
     /// Variables that it begins with, by name; for Python and TypeScript. They are set in a line before the first.
     variables: Option<Map<String, Value>>,
 }
@@ -86,8 +92,12 @@ pub(super) struct ExecuteRequest {
 pub(super) async fn execute(
     State(state): State<HttpState>,
     FromCaller(origin): FromCaller,
+    Extension(rights): Extension<Rights>,
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Result<Response, ApiError> {
+    if let Err(forbidden) = rights.check(request.needs()) {
+        return Ok(refusal(forbidden));
+    }
     let unanswered = state.0.calls.token();
     let feed = start(&state, &origin, request).await?;
     let lines = unfold((feed, unanswered), async |(mut feed, unanswered)| {
@@ -118,11 +128,15 @@ pub(super) async fn execute(
 pub(super) async fn execute_sync(
     State(state): State<HttpState>,
     FromCaller(origin): FromCaller,
+    Extension(rights): Extension<Rights>,
     JsonBody(request): JsonBody<ExecuteRequest>,
-) -> Result<Json<Envelope<Collected>>, ApiError> {
+) -> Result<Response, ApiError> {
+    if let Err(forbidden) = rights.check(request.needs()) {
+        return Ok(refusal(forbidden));
+    }
     let _unanswered = state.0.calls.token();
     let feed = start(&state, &origin, request).await?;
-    Ok(Json(Envelope::of(feed.collect().await?)))
+    Ok(Json(Envelope::of(feed.collect().await?)).into_response())
 }
 
 /// Starts a program and waits until it can no longer be refused.
@@ -182,8 +196,22 @@ async fn begun(run: &RunHandle) {
 }
 
 impl ExecuteRequest {
+    fn has_network(&self) -> bool {
+        !self.hosts.is_empty() || !self.secrets.is_empty()
+    }
+
+    /// The scopes that it needs.
+    fn needs(&self) -> Scopes {
+        let run = Scopes::of(Scope::Run);
+        if self.has_network() {
+            run.union(Scopes::of(Scope::Network))
+        } else {
+            run
+        }
+    }
+
     fn into_run(self, services: &Services, caller: &Principal) -> Result<RunRequest, ApiError> {
-        let files = &services.files;
+        let (files, network) = (&services.files, self.has_network());
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
         let view = services.status.view_for(caller.tenant());
         let runner = view.find(&language);
@@ -204,8 +232,9 @@ impl ExecuteRequest {
             language,
             code,
             stdin: self.stdin,
-            network: !self.hosts.is_empty(),
+            network,
             hosts: self.hosts,
+            secrets: self.secrets,
             environment: std::collections::BTreeMap::new(),
             timeout: self
                 .timeout

@@ -104,6 +104,8 @@ pub(super) async fn install(
     let _guard = cancel.clone().drop_guard();
     let PackageRequest { package, version } = request;
     let services = &state.0.services;
-    let installed = pip::install(services, &origin, package, version, &cancel).await;
+    // Boxed, because it is large and few requests need it.
+    let installed = pip::install(services, &origin, package, version, &cancel);
+    let installed = Box::pin(installed).await;
     Ok(Json(installed.map_err(ApiError)?))
 }

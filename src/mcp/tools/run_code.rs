@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
 use super::{Call, define, outcome, parse, structured, without_argument};
+use crate::allow_list::HostName;
 use crate::api::arguments::ignored;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
@@ -22,6 +23,7 @@ use crate::mcp::{logs, tasks};
 use crate::principal::Tenant;
 use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
 use crate::scope::{Scope, Scopes};
+use crate::secrets::DeclaredSecret;
 use crate::services::Services;
 use crate::units::size_as_set;
 
@@ -59,6 +61,10 @@ struct Arguments {
     /// With network: the listed hosts that the program may reach, if it needs fewer than all; implies network.
     #[serde(default)]
     hosts: Vec<String>,
+    /// Variables of secrets that the program may use at their hosts and cannot read: in each it finds a placeholder,
+    /// which it sends as if it were the secret; implies network.
+    #[serde(default)]
+    secrets: Vec<String>,
     /// Environment variables for the program, at most 64.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
@@ -103,6 +109,7 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
     let view = services.status.view_for(tenant);
     let languages: Vec<_> = view.runners.keys().map(String::as_str).collect();
     let reach = services.status.reach_for(tenant);
+    let secrets = services.status.secrets_for(tenant);
     let description = format!(
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
@@ -116,7 +123,7 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
         limits.call_budget.as_secs_f64(),
         size_as_set(limits.memory),
         size_as_set(limits.code as u64),
-        network(&reach),
+        network(&reach, &secrets),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
@@ -124,30 +131,48 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
         .idempotent(false)
         .open_world(true);
     let tool = define::<Arguments, RunOutcome>(NAME, "Run code", description, annotations);
-    match reach {
+    // Where there are none to choose from, they are not offered.
+    let tool = match reach {
         Reach::Listed(_) => tool,
-        // There are none to choose from.
         Reach::Nothing | Reach::Internet => without_argument(tool, "hosts"),
+    };
+    if secrets.is_empty() {
+        without_argument(tool, "secrets")
+    } else {
+        tool
     }
 }
 
-/// What programs reach, in words.
-fn network(reach: &Reach) -> String {
-    match reach {
+/// What programs reach, and which secrets they can use there, in words.
+fn network(reach: &Reach, secrets: &[Arc<DeclaredSecret>]) -> String {
+    let reached = match reach {
         Reach::Nothing | Reach::Internet => "no internet unless network is true".to_owned(),
         Reach::Listed(list) if list.is_empty() => "no internet".to_owned(),
         Reach::Listed(list) => format!(
             "no internet; network: true reaches only {list} (HTTPS, unless a port is given)"
         ),
+    };
+    let Reach::Listed(list) = reach else {
+        return reached;
+    };
+    let each = secrets.iter().map(|secret| {
+        let hosts: Vec<_> = secret.hosts_in(list).map(HostName::as_str).collect();
+        format!("{} for {}", secret.variable, hosts.join(" and "))
+    });
+    let each: Vec<_> = each.collect();
+    if each.is_empty() {
+        return reached;
     }
+    format!("{reached}; secrets: {}", each.join(", "))
 }
 
 /// The scopes that it needs: one more with the network. Arguments that do not fit start no run.
 pub(super) fn needs(arguments: Option<&JsonObject>) -> Scopes {
     let run = Scopes::of(Scope::Run);
     let arguments = arguments.cloned().unwrap_or_default();
-    let has_network = parse::<Arguments>(NAME, arguments).is_ok_and(|given| given.network);
-    if has_network {
+    let has_network =
+        |given: Arguments| given.network || !given.hosts.is_empty() || !given.secrets.is_empty();
+    if parse(NAME, arguments).is_ok_and(has_network) {
         run.union(Scopes::of(Scope::Network))
     } else {
         run
@@ -236,8 +261,9 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
         language: arguments.language,
         code: arguments.code,
         stdin: arguments.stdin,
-        network: arguments.network || !arguments.hosts.is_empty(),
+        network: arguments.network || !arguments.hosts.is_empty() || !arguments.secrets.is_empty(),
         hosts: arguments.hosts,
+        secrets: arguments.secrets,
         environment: arguments
             .environment
             .into_iter()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -42,7 +42,7 @@ pub(super) struct World {
     more: Vec<(String, SocketAddr)>,
     /// What the web servers have, by path.
     files: Files,
-    /// `Host` and path of each request that came.
+    /// `Host` and path of each request that came, and what authorised it.
     seen: Arc<Mutex<Vec<String>>>,
     open: Arc<AtomicUsize>,
     _serving: JoinSet<()>,
@@ -171,7 +171,8 @@ where
     }
 }
 
-/// Gives a file, or says for whom the request was, or, at `/big`, sends a megabyte.
+/// Gives a file, or says for whom the request was, or, at `/big`, sends a megabyte. What authorised it is said back in a
+/// header, and at `/echo` all headers are.
 async fn answer<S>(stream: S, seen: Arc<Mutex<Vec<String>>>, files: Files)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -183,9 +184,15 @@ where
             .map_or("", |host| host.to_str().unwrap());
         let line = format!("{host} {}", request.uri());
         seen.lock().push(line.clone());
+        let authorization = request.headers().get(AUTHORIZATION).cloned();
+        if let Some(authorization) = &authorization {
+            let authorization = authorization.to_str().unwrap();
+            seen.lock().push(authorization.to_owned());
+        }
         let file = files.lock().get(request.uri().path()).cloned();
         let body = match (file, request.uri().path()) {
             (Some(file), _) => file,
+            (None, "/echo") => format!("{:?}", request.headers()).into_bytes(),
             (None, "/big") => vec![b'x'; 1 << 20],
             (None, _) => line.into_bytes(),
         };
@@ -193,6 +200,10 @@ where
         let is_page = request.uri().path().ends_with('/');
         let mut response = Response::new(Full::new(Bytes::from(body)));
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        if let Some(authorization) = authorization {
+            let echo = HeaderName::from_static("x-echo");
+            response.headers_mut().insert(echo, authorization);
+        }
         if is_page {
             let html = HeaderValue::from_static("text/html");
             response.headers_mut().insert(CONTENT_TYPE, html);

@@ -92,6 +92,7 @@ impl OnCluster {
             },
             network: NetworkAccess::None,
             hatch: HatchSpec::None,
+            certificates: None,
             lane: None,
             priority: Priority::Run,
             avoided_nodes: Vec::new(),

@@ -11,8 +11,8 @@ PATHS = """
 /var/run/secrets/kubernetes.io
 """.split()
 # What an engine mounts by itself, and what the server mounts.
-MOUNTED = ("/", "/data", "/.sandbox-init", "/.sandbox-hatch", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts",
-           "/run/.containerenv", "/.sandbox-termination")
+MOUNTED = ("/", "/data", "/.sandbox-init", "/.sandbox-hatch", "/.sandbox-ca.pem", "/etc/resolv.conf", "/etc/hostname",
+           "/etc/hosts", "/run/.containerenv", "/.sandbox-termination")
 BELOW = ("/proc", "/sys", "/dev")
 VIRTUAL = ("proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay")
 

@@ -10,6 +10,7 @@ SECOND = (ALIAS,) if os.path.exists(ALIAS) and os.path.samefile(ALIAS, "/data") 
 SKIPPED = (*MEANT, *SECOND, "/proc", "/sys")
 FILES = (
     "/.sandbox-init",
+    "/.sandbox-ca.pem",
     # A cluster's: it is for a last message, and any user may write to it.
     "/.sandbox-termination",
     "/dev/console",

@@ -7,6 +7,7 @@ use sandbox_init::HATCH_PATH;
 
 use crate::executor::host_paths::{HostPaths, MountSource, UnplacedError};
 use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
+use crate::secrets::certificates;
 
 /// Only `/data`, under all its names, can be written to.
 pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Mount>, UnplacedError> {
@@ -26,6 +27,10 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
         let place = Place::Hatch(hatch.to_owned());
         // Connecting needs the file's own mode, and not that of the mount.
         mounts.push(mount(&paths.find(&place)?, HATCH_PATH, true));
+    }
+    if let Some(certificates) = &spec.certificates {
+        let place = Place::Certificates(certificates.clone());
+        mounts.push(mount(&paths.find(&place)?, certificates::PATH, true));
     }
     // A mount follows the directory and not its name, so both paths become the conversation's at once.
     mounts.extend(spec.data_alias.map(|path| mount(&data, path, false)));

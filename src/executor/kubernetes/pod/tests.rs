@@ -59,6 +59,7 @@ fn spec(network: NetworkAccess) -> ContainerSpec {
             file_size: 256 << 20,
         },
         hatch: HatchSpec::None,
+        certificates: None,
         lane: None,
         network,
         priority: Priority::Run,
