@@ -128,9 +128,12 @@ impl Ledger {
                     ledger.runs.count_refused(&request, &refused);
                     return Err(refused);
                 }
-                let execute = ledger
-                    .runs
-                    .execute(&request, &handle.progress, &handle.stop);
+                // Boxed, because it is large.
+                let execute = Box::pin(ledger.runs.execute(
+                    &request,
+                    &handle.progress,
+                    &handle.stop,
+                ));
                 Ok(handle.render(execute.await?).await)
             };
             let result = AssertUnwindSafe(execute).catch_unwind().await;

@@ -12,6 +12,7 @@
 mod answer;
 mod authority;
 mod fill;
+mod forms;
 mod search;
 
 use std::io;
@@ -31,7 +32,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 pub use self::authority::{Authority, AuthorityError};
 use self::fill::Refused;
-use self::search::Search;
+pub(super) use self::search::Search;
 use super::report::DeniedReason;
 use super::web::{Answer, Refusal};
 use crate::allow_list::HostName;
@@ -78,8 +79,14 @@ impl Interception {
         self.authority.pem()
     }
 
-    /// Whoever is between programs and this host, which some of these secrets are for; `None` if none is.
-    pub(super) fn broker(&self, name: &HostName, secrets: &[BoundSecret]) -> Option<Broker> {
+    /// Whoever is between programs and this host, which some of these secrets are for; `None` if none is. `search` is for
+    /// all of the run.
+    pub(super) fn broker(
+        &self,
+        name: &HostName,
+        secrets: &[BoundSecret],
+        search: &Arc<Search>,
+    ) -> Option<Broker> {
         let here = secrets.iter().filter(|secret| secret.is_for_host(name));
         let here: Vec<_> = here.cloned().collect();
         if here.is_empty() {
@@ -88,7 +95,7 @@ impl Interception {
         Some(Broker {
             server: self.authority.server(name)?,
             client: Arc::clone(&self.client),
-            search: Arc::new(Search::new(&here).ok()?),
+            search: Arc::clone(search),
             secrets: here,
             name: name.clone(),
         })

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use super::address::is_public;
 use super::broker::Interception;
@@ -19,6 +21,8 @@ use crate::config::NetworkConfig;
 const RESOLVING: Duration = Duration::from_secs(10);
 /// How long an address may take to answer.
 const CONNECTING: Duration = Duration::from_secs(10);
+/// Names that are looked up at a time, for all runs: far fewer than there are threads for what blocks.
+const MAX_LOOKUPS: usize = 128;
 /// As many addresses of a name are tried.
 const MAX_TRIED: usize = 4;
 
@@ -28,6 +32,7 @@ pub struct Dialer {
     private: Vec<IpNet>,
     hosts: BTreeMap<HostName, (IpAddr, Option<u16>)>,
     pub(super) limits: TrafficLimits,
+    lookups: Arc<Semaphore>,
     /// For hosts that secrets are for, if there are any.
     pub(super) interception: Option<Arc<Interception>>,
 }
@@ -47,6 +52,7 @@ impl Dialer {
         Self {
             private: config.private.clone(),
             hosts: config.hosts.iter().cloned().collect(),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             interception,
             limits: TrafficLimits {
                 bytes: config.max_bytes,
@@ -71,8 +77,9 @@ impl Dialer {
         name: &HostName,
         port: u16,
         is_named: bool,
+        lookups: Arc<Semaphore>,
     ) -> Result<TcpStream, DeniedReason> {
-        let addresses = self.resolve(name, port).await?;
+        let addresses = self.resolve(name, port, lookups).await?;
         // Who does not know its own addresses cannot keep programs from them.
         let own = own_addresses().map_err(|_| DeniedReason::Unreachable)?;
         let may_dial = |address: &SocketAddr| {
@@ -95,12 +102,27 @@ impl Dialer {
         Err(DeniedReason::Unreachable)
     }
 
-    async fn resolve(&self, name: &HostName, port: u16) -> Result<Vec<SocketAddr>, DeniedReason> {
+    /// The addresses of a name. Each lookup holds a place among those of its run and among all: the operating system may
+    /// go on with one that nobody waits for any more.
+    async fn resolve(
+        &self,
+        name: &HostName,
+        port: u16,
+        lookups: Arc<Semaphore>,
+    ) -> Result<Vec<SocketAddr>, DeniedReason> {
         if let Some((address, other_port)) = self.hosts.get(name) {
             return Ok(vec![SocketAddr::new(*address, other_port.unwrap_or(port))]);
         }
-        let found = tokio::time::timeout(RESOLVING, lookup_host((name.as_str(), port))).await;
-        match found {
+        let (all, name) = (Arc::clone(&self.lookups), name.to_string());
+        let found = async {
+            let places = (lookups.acquire_owned().await, all.acquire_owned().await);
+            let looking = spawn_blocking(move || {
+                let _places = places;
+                (name.as_str(), port).to_socket_addrs()
+            });
+            looking.await.map_err(io::Error::other)?
+        };
+        match tokio::time::timeout(RESOLVING, found).await {
             Ok(Ok(addresses)) => Ok(addresses.collect()),
             Ok(Err(_)) | Err(_) => Err(DeniedReason::Unresolvable),
         }

@@ -1,6 +1,7 @@
 //! The network of one run: takes the connections and questions of its programs until it is closed. Closing it, or
 //! dropping it, ends every connection.
 
+use std::io;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::broker::Search;
 use super::bucket::Bucket;
 use super::dialer::Dialer;
 use super::hatch::Listeners;
@@ -33,6 +35,8 @@ const QUESTIONS: u32 = 200;
 const CONNECTIONS: u32 = 100;
 /// How long to wait when the server has no descriptor left for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Names that are looked up at a time for one run. One whose server does not answer keeps a thread for as long.
+const LOOKUPS: usize = 8;
 /// A little more than the longest question.
 const DATAGRAM: usize = 1024;
 
@@ -44,6 +48,10 @@ pub(super) struct Route {
     pub(super) is_named: bool,
     /// What the run may use of secrets.
     pub(super) secrets: Arc<[BoundSecret]>,
+    /// Finds them in what hosts answer.
+    pub(super) search: Arc<Search>,
+    /// How many names of the run may be looked up at a time.
+    pub(super) lookups: Arc<Semaphore>,
     pub(super) dialer: Arc<Dialer>,
     pub(super) traffic: Arc<Traffic>,
 }
@@ -80,7 +88,7 @@ impl Proxy {
         access: Arc<HostAccess>,
         dialer: Arc<Dialer>,
         tasks: &TaskTracker,
-    ) -> std::io::Result<Self> {
+    ) -> io::Result<Self> {
         let (traffic, stop) = (Traffic::new(dialer.limits.bytes), CancellationToken::new());
         let mut incoming = Vec::with_capacity(listeners.tcp.len());
         for (socket, (_, entry)) in listeners.tcp.into_iter().zip(access.list.listeners()) {
@@ -91,6 +99,8 @@ impl Proxy {
         let work = Work {
             list: Arc::clone(&access.list),
             secrets: Arc::clone(&access.secrets),
+            search: Arc::new(Search::new(&access.secrets).map_err(io::Error::other)?),
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
             traffic: Arc::clone(&traffic),
             dialer,
         };
@@ -141,6 +151,8 @@ fn accepted(listener: TcpListener, entry: Entry) -> BoxStream<'static, (Entry, T
 struct Work {
     list: Arc<AllowList>,
     secrets: Arc<[BoundSecret]>,
+    search: Arc<Search>,
+    lookups: Arc<Semaphore>,
     traffic: Arc<Traffic>,
     dialer: Arc<Dialer>,
 }
@@ -211,6 +223,8 @@ impl Work {
             let route = Route {
                 is_named: self.list.names(&entry.pattern),
                 secrets: Arc::clone(&self.secrets),
+                search: Arc::clone(&self.search),
+                lookups: Arc::clone(&self.lookups),
                 entry,
                 dialer: Arc::clone(&self.dialer),
                 traffic: Arc::clone(&self.traffic),

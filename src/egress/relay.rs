@@ -29,7 +29,15 @@ where
     let meter = route.traffic.meter();
     let mut inside = Metered::new(stream, Arc::clone(&meter));
     if route.entry.port == HTTP_PORT {
-        return web::relay(inside, meter, route, None).await;
+        let (traffic, host) = (Arc::clone(&route.traffic), route.entry.pattern.to_string());
+        tokio::select! {
+            () = web::relay(inside, Arc::clone(&meter), route, None) => {}
+            () = idle(&meter) => {}
+        }
+        if meter.is_spent() {
+            traffic.deny(&host, HTTP_PORT, DeniedReason::Limit);
+        }
+        return;
     }
     let (name, said) = match whom(&mut inside, &route).await {
         Ok(found) => found,
@@ -138,7 +146,7 @@ impl Route {
     fn broker(&self, name: &HostName) -> Option<Broker> {
         let interception = self.dialer.interception.as_ref()?;
         if self.entry.port == TLS_PORT {
-            interception.broker(name, &self.secrets)
+            interception.broker(name, &self.secrets, &self.search)
         } else {
             None
         }
@@ -149,6 +157,9 @@ impl Route {
         &self,
         name: &HostName,
     ) -> Result<tokio::net::TcpStream, DeniedReason> {
-        self.dialer.dial(name, self.entry.port, self.is_named).await
+        let lookups = Arc::clone(&self.lookups);
+        self.dialer
+            .dial(name, self.entry.port, self.is_named, lookups)
+            .await
     }
 }

@@ -60,8 +60,8 @@ pub enum DeniedReason {
     TlsFailed,
     /// A secret is for other requests than this one.
     SecretRefused,
-    /// The host has packed its answer, so that it cannot be searched for secrets.
-    AnswerPacked,
+    /// The host has packed its answer or sent a part, so that it cannot be searched for secrets.
+    Unsearchable,
     /// It was too much for one run.
     Limit,
     /// The host sent a secret back, in whose place the program was given the placeholder. Nothing else was denied.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::report::{DeniedReason, HostTraffic, HostVerdict, INVALID, NetworkReport};
 use crate::allow_list::HostName;
 
-/// Most rows of one run.
+/// Most rows of one run, of hosts that were reached and of those that were not.
 const MAX_ROWS: usize = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,9 @@ struct Books {
 
 impl Books {
     fn count(&mut self, row: Row, add: impl FnOnce(&mut Counts)) {
-        if self.rows.len() < MAX_ROWS || self.rows.contains_key(&row) {
+        // What was denied leaves room for what was reached: a program cannot hide one behind the other.
+        let alike = |other: &&Row| other.denied.is_some() == row.denied.is_some();
+        if self.rows.contains_key(&row) || self.rows.keys().filter(alike).count() < MAX_ROWS {
             add(self.rows.entry(row).or_default());
         } else {
             self.left_out = true;

@@ -127,12 +127,9 @@ impl Web {
             Some(broker) => broker.fill(request)?,
             None => (request, Vec::new()),
         };
-        let mut answer = self.ask(name, request).await?;
-        for variable in used {
-            self.meter.used_secret(variable);
-        }
-        remove_hop_by_hop(answer.headers_mut());
+        let mut answer = self.ask(name, request, &used).await?;
         let Some(broker) = &self.broker else {
+            remove_hop_by_hop(answer.headers_mut());
             return Ok(answer.map(BodyExt::boxed_unsync));
         };
         let meter = Arc::clone(&self.meter);
@@ -144,11 +141,13 @@ impl Web {
         &self,
         name: &HostName,
         request: Request<Incoming>,
+        used: &[&str],
     ) -> Result<Response<Incoming>, Refusal> {
         let mut upstream = self.upstream.lock().await;
-        let is_there = upstream
-            .as_ref()
-            .is_some_and(|it| it.name == *name && !it.requests.is_closed());
+        let is_there = match &mut *upstream {
+            Some(it) if it.name == *name => it.requests.ready().await.is_ok(),
+            _ => false,
+        };
         if !is_there {
             *upstream = None;
         }
@@ -156,6 +155,10 @@ impl Web {
             Some(upstream) => upstream,
             none @ None => none.insert(self.connect(name).await.map_err(unreachable)?),
         };
+        // Before it is sent: a program that does not wait for the answer has used it all the same.
+        for variable in used {
+            self.meter.used_secret(variable);
+        }
         let sent = upstream.requests.send_request(request).await;
         sent.map_err(|_| unreachable(DeniedReason::Unreachable))
     }
@@ -239,7 +242,7 @@ fn passed_on(name: &HostName, mut request: Request<Incoming>) -> Request<Incomin
     request
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
+pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter();
     let named: Vec<HeaderName> = named
         .filter_map(|value| value.to_str().ok())

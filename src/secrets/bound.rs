@@ -113,7 +113,9 @@ impl fmt::Display for PathPattern {
 /// Whether hosts could differ about what a path means: steps up, doubled or hidden separators.
 fn is_ambiguous(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
-    let hides = ["%2f", "%5c", "%2e", "%25", "%00", "\\", "//", ";"];
+    let hides = [
+        "%2f", "%5c", "%2e", "%25", "%00", "%c0", "%c1", "%u", "\\", "//", ";",
+    ];
     hides.iter().any(|hidden| lower.contains(hidden))
         || lower.split('/').any(|step| matches!(step, "." | ".."))
 }

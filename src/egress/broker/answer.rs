@@ -7,30 +7,32 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Response, StatusCode};
 
 use super::search::{Search, Stream};
 use crate::egress::report::DeniedReason;
-use crate::egress::web::{Answer, Refusal};
+use crate::egress::web::{Answer, Refusal, remove_hop_by_hop};
 
 /// The answer of a host, with placeholders where it has secrets. Calls `found` once if it has one.
 ///
 /// # Errors
-/// It is packed, although it was asked for as it is: nobody can say what is in it.
+/// It is packed or a part, although it was asked for whole and as it is: nobody can say what is in it.
 pub(super) fn without_secrets(
     answer: Response<Incoming>,
     search: &Arc<Search>,
     found: impl Fn() + Send + 'static,
 ) -> Result<Answer, Refusal> {
     let (mut head, body) = answer.into_parts();
-    if is_packed(&head.headers) && !body.is_end_stream() {
+    let is_part = head.status == StatusCode::PARTIAL_CONTENT;
+    if (is_part || is_packed(&head.headers)) && !body.is_end_stream() {
         return Err(Refusal {
             status: StatusCode::BAD_GATEWAY,
-            reason: DeniedReason::AnswerPacked,
-            words: "the host has packed its answer (Content-Encoding), so it cannot be searched for secrets",
+            reason: DeniedReason::Unsearchable,
+            words: "the host has packed its answer (Content-Encoding) or sent a part of it, so it cannot be searched for secrets",
         });
     }
+    remove_hop_by_hop(&mut head.headers);
     // The words beside the status are the host's, too, and no client needs them.
     head.extensions.clear();
     if in_headers(&mut head.headers, search) {
@@ -46,8 +48,11 @@ pub(super) fn without_secrets(
 }
 
 fn is_packed(headers: &HeaderMap) -> bool {
-    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
-    encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    let all = |name, plain: &'static [u8]| {
+        let mut codings = headers.get_all(name).iter();
+        codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    !all(CONTENT_ENCODING, b"identity") || !all(TRANSFER_ENCODING, b"chunked")
 }
 
 /// Replaces secrets in the values of headers, and leaves out headers that are named after one.

@@ -11,6 +11,15 @@ use crate::secrets::BoundSecret;
 /// The scheme of a name and a password (RFC 7617), which are in base64.
 const BASIC: &str = "basic";
 
+/// What some hosts read another method or path from than that of the request.
+const OVERRIDES: [&str; 5] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// Why a request is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
@@ -43,9 +52,12 @@ pub(super) fn fill<'a>(
     // What is searched must come as it is, and whole: parts of a secret say it all in the end.
     let plain = HeaderValue::from_static("identity");
     head.headers.insert(ACCEPT_ENCODING, plain);
+    head.headers.remove(RANGE);
+    head.headers.remove(IF_RANGE);
     if !used.is_empty() {
-        head.headers.remove(RANGE);
-        head.headers.remove(IF_RANGE);
+        for other in OVERRIDES {
+            head.headers.remove(other);
+        }
     }
     Ok(used)
 }
@@ -185,6 +197,14 @@ mod tests {
             ),
             told("GET", "/repos/a", &[("range", "bytes=0-7")]),
             told(
+                "POST",
+                "/repos/a",
+                &[
+                    ("authorization", "Bearer FIRST-placeholder"),
+                    ("x-http-method-override", "DELETE"),
+                ],
+            ),
+            told(
                 "GET",
                 "/user",
                 &[("authorization", "Bearer FIRST-placeholder")],
@@ -221,7 +241,8 @@ mod tests {
         [] x-api-key: FIRST-placeholder
         [] authorization: Bearer FIRST-is-secret?
         ["FIRST"] authorization: Bearer FIRST-is-secret!
-        [] range: bytes=0-7
+        [] 
+        ["FIRST"] authorization: Bearer FIRST-is-secret!
         NotForRequest
         NotForRequest
         NotForRequest

@@ -1,31 +1,33 @@
 //! Looks for secrets in what hosts answer, in the forms in which they can come back, and puts placeholders in their
 //! place. What is put there is as long as what it replaces, so lengths that were announced stay true.
 
-use aho_corasick::{AhoCorasick, BuildError, MatchKind};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use secrecy::{ExposeSecret as _, SecretSlice};
+use std::fmt;
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
+use bytes::Bytes;
+use secrecy::ExposeSecret as _;
+
+use super::forms::forms;
 use crate::secrets::BoundSecret;
 
-/// What is left as it is in addresses (RFC 3986, 2.3).
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 /// In place of a form that the placeholder has in another length.
 const MASK: u8 = b'*';
+/// No form has a byte below this one.
+const FIRST_IN_FORMS: u8 = b' ';
 
 /// The forms of some secrets, and what is to be in their place.
-#[derive(Debug)]
-pub(super) struct Search {
+pub(in crate::egress) struct Search {
     forms: AhoCorasick,
-    needles: Vec<SecretSlice<u8>>,
+    lower_case: AhoCorasick,
     replacements: Vec<Vec<u8>>,
     longest: usize,
+}
+
+/// Without the forms, from which the secrets could be read.
+impl fmt::Debug for Search {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Search")
+    }
 }
 
 impl Search {
@@ -33,32 +35,29 @@ impl Search {
     ///
     /// # Errors
     /// They are too many, or too long.
-    pub(super) fn new<'a>(
-        secrets: impl IntoIterator<Item = &'a BoundSecret>,
-    ) -> Result<Self, BuildError> {
+    pub(in crate::egress) fn new(secrets: &[BoundSecret]) -> Result<Self, BuildError> {
         let (mut needles, mut replacements) = (Vec::new(), Vec::new());
         for secret in secrets {
-            let value = forms(secret.value.expose_secret().as_bytes());
-            let placeholder = forms(secret.placeholder.as_bytes());
+            let value = forms(secret.value.expose_secret());
+            let placeholder = forms(&secret.placeholder);
             for (needle, fitting) in value.into_iter().zip(placeholder) {
+                if needles.contains(&needle) {
+                    continue;
+                }
                 let replacement = if needle.len() == fitting.len() {
-                    fitting
+                    fitting.into_bytes()
                 } else {
                     vec![MASK; needle.len()]
                 };
-                needles.push(SecretSlice::from(needle));
+                needles.push(needle);
                 replacements.push(replacement);
             }
         }
-        let patterns = needles.iter().map(|needle| needle.expose_secret());
-        let forms = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(patterns)?;
-        let longest = needles.iter().map(|needle| needle.expose_secret().len());
+        let lower_case = needles.iter().map(|needle| needle.to_ascii_lowercase());
         Ok(Self {
-            longest: longest.max().unwrap_or(0),
-            forms,
-            needles,
+            forms: automaton(&needles)?,
+            lower_case: automaton(lower_case)?,
+            longest: needles.iter().map(String::len).max().unwrap_or(0),
             replacements,
         })
     }
@@ -74,29 +73,30 @@ impl Search {
 
     /// Whether something is in a text whose case is lost.
     pub(super) fn is_in_lower_case(&self, text: &str) -> bool {
-        let lower = self.needles.iter().map(|needle| needle.expose_secret());
-        lower.map(<[u8]>::to_ascii_lowercase).any(|needle| {
-            text.as_bytes()
-                .windows(needle.len())
-                .any(|part| part == needle)
-        })
+        self.lower_case.is_match(text)
     }
 
-    /// How many bytes at the end could be the beginning of something.
-    fn unfinished(&self, bytes: &[u8]) -> usize {
+    /// How many bytes at the end wait for what comes next, since they could be the beginning of something. Whether they
+    /// are makes no difference: programs see where an answer is cut, and could guess a secret from that bit by bit.
+    fn held_back(&self, bytes: &[u8]) -> usize {
         let most = self.longest.saturating_sub(1).min(bytes.len());
-        let is_beginning = |length: &usize| {
-            let end = &bytes[bytes.len() - length..];
-            let needles = self.needles.iter().map(|needle| needle.expose_secret());
-            needles
-                .filter(|needle| needle.len() > *length)
-                .any(|needle| needle.starts_with(end))
-        };
-        (1..=most).rev().find(is_beginning).unwrap_or(0)
+        let end = &bytes[bytes.len() - most..];
+        let ended = end.iter().rposition(|byte| *byte < FIRST_IN_FORMS);
+        ended.map_or(most, |at| most - at - 1)
     }
 }
 
-/// A search in what comes in pieces. It holds back only what could be the beginning of something.
+/// With little memory for each state: secrets may be long.
+fn automaton(
+    needles: impl IntoIterator<Item = impl AsRef<[u8]>>,
+) -> Result<AhoCorasick, BuildError> {
+    AhoCorasick::builder()
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(needles)
+}
+
+/// A search in what comes in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     held: Vec<u8>,
@@ -107,7 +107,7 @@ impl Stream {
     pub(super) fn push(&mut self, search: &Search, piece: &[u8]) -> (Bytes, bool) {
         self.held.extend_from_slice(piece);
         let found = search.replace(&mut self.held);
-        let ready = self.held.len() - search.unfinished(&self.held);
+        let ready = self.held.len() - search.held_back(&self.held);
         let rest = self.held.split_off(ready);
         (Bytes::from(std::mem::replace(&mut self.held, rest)), found)
     }
@@ -123,36 +123,10 @@ impl Stream {
     }
 }
 
-/// A value as it can come back, always in the same order: as it is, in JSON, in addresses, as hexadecimal digits, and
-/// in base64 at each of the three places that it can begin.
-fn forms(value: &[u8]) -> Vec<Vec<u8>> {
-    let text = String::from_utf8_lossy(value);
-    let json = serde_json::Value::from(&*text).to_string();
-    let json = &json[1..json.len() - 1];
-    let encoded = percent_encode(value, ENCODED).to_string();
-    let mut forms = vec![
-        value.to_vec(),
-        json.into(),
-        json.replace('/', r"\/").into(),
-        encoded.to_ascii_lowercase().into(),
-        encoded.into(),
-        hex::encode(value).into(),
-        hex::encode_upper(value).into(),
-    ];
-    for before in 0..3 {
-        forms.extend([STANDARD_NO_PAD, URL_SAFE_NO_PAD].map(|alphabet| {
-            let all = [&vec![0; before][..], value].concat();
-            let end = all.len() * 8 / 6;
-            // What has bits of a neighbour in it can be anything.
-            let begin = (before * 8).div_ceil(6);
-            alphabet.encode(all).as_bytes()[begin..end].to_vec()
-        }));
-    }
-    forms
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     use proptest::prelude::*;
 
     use super::*;
@@ -178,13 +152,15 @@ mod tests {
     #[test]
     fn a_value_is_found_in_all_its_forms() {
         let search =
-            Search::new([&secret(r#"ghp_0123/456"89+abcd"#, "ghp_aaaaaaaaaaaaaaaa")]).unwrap();
+            Search::new(&[secret(r#"ghp_0123/456"89+abcd"#, "ghp_aaaaaaaaaaaaaaaa")]).unwrap();
         let texts = [
             r#"x ghp_0123/456"89+abcd y"#,
             r#"{"a":"ghp_0123/456\"89+abcd"}"#,
             r#"{"a":"ghp_0123\/456\"89+abcd"}"#,
             "a=ghp_0123%2F456%2289%2Babcd&b",
             "a=ghp_0123%2f456%2289%2babcd&b",
+            r#"{"a":"ghp_0123/456\u002289\u002Babcd"}"#,
+            "<p>ghp_0123/456&quot;89+abcd</p>",
             &hex::encode(r#"ghp_0123/456"89+abcd"#),
             "two ghp_0123/456\"89+abcdghp_0123/456\"89+abcd",
             "ghp_0123/456",
@@ -195,11 +171,37 @@ mod tests {
         {"a":"**********************"}
         a=**************************&b
         a=**************************&b
+        {"a":"******************************"}
+        <p>*************************</p>
         6768705f61616161616161616161616161616161
         two ghp_aaaaaaaaaaaaaaaaghp_aaaaaaaaaaaaaaaa
         ghp_0123/456
         "#);
         assert!(search.is_in_lower_case("x-ghp_0123/456\"89+abcd"));
+    }
+
+    /// A program that has a host say its guesses must not see which of them is right.
+    #[test]
+    fn a_guess_is_cut_like_any_other_text() {
+        let search =
+            Search::new(&[secret("ghp_0123456789abcdef", "ghp_pppppppppppppppp")]).unwrap();
+        let cuts = |guess: &str| {
+            let mut stream = Stream::default();
+            let text = format!("{}\n{guess}", "x".repeat(200));
+            let mut cuts: Vec<_> = text
+                .as_bytes()
+                .chunks(7)
+                .map(|piece| stream.push(&search, piece).0.len())
+                .collect();
+            cuts.push(stream.finish().len());
+            cuts
+        };
+        for length in 1..20 {
+            assert_eq!(
+                cuts(&"ghp_0123456789abcdef"[..length]),
+                cuts(&"x".repeat(length))
+            );
+        }
     }
 
     proptest! {
@@ -213,9 +215,12 @@ mod tests {
         ) {
             let placeholder = "p".repeat(value.len());
             prop_assume!(value != placeholder);
-            let search = Search::new([&secret(&value, &placeholder)]).unwrap();
+            let search = Search::new(&[secret(&value, &placeholder)]).unwrap();
             let whole = [&before[..], value.as_bytes(), &after].concat();
-            for text in [whole.clone(), STANDARD_NO_PAD.encode(&whole).into(), URL_SAFE_NO_PAD.encode(&whole).into()] {
+            let base64 = STANDARD_NO_PAD.encode(&whole);
+            let escaped = base64.replace('/', r"\/");
+            let encoded = base64.replace('/', "%2F").replace('+', "%2b").replace("%2b", "%2B");
+            for text in [whole.clone(), base64.into(), escaped.into(), encoded.into(), URL_SAFE_NO_PAD.encode(&whole).into()] {
                 let (mut stream, mut passed, mut found) = (Stream::default(), Vec::new(), false);
                 for piece in text.chunks(size) {
                     let (ready, here) = stream.push(&search, piece);
@@ -226,8 +231,7 @@ mod tests {
                 prop_assert_eq!(passed.len(), text.len());
                 prop_assert!(found);
                 let shown = String::from_utf8_lossy(&passed).into_owned();
-                for form in forms(value.as_bytes()) {
-                    let form = String::from_utf8(form).unwrap();
+                for form in forms(&value) {
                     prop_assert!(!shown.contains(&form), "{} has {}", shown, form);
                 }
             }
@@ -236,7 +240,7 @@ mod tests {
         /// What has nothing of it comes through as it is, and none of it is kept for long.
         #[test]
         fn the_rest_comes_through_as_it_is(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..9)) {
-            let search = Search::new([&secret("0123456789abcdef", "pppppppppppppppp")]).unwrap();
+            let search = Search::new(&[secret("0123456789abcdef", "pppppppppppppppp")]).unwrap();
             let mut stream = Stream::default();
             let mut passed = Vec::new();
             for piece in &pieces {

