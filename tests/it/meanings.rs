@@ -362,9 +362,9 @@ async fn arguments_that_contradict_each_other_are_named() {
     insta::assert_snapshot!(seen.join("\n"), @r#"
     invalid_arguments: run_code: "timeout" and "timeoutSeconds" are the same argument and differ: give timeoutSeconds alone
     invalid_arguments: run_code: "conversation_id" and "conversationId" are the same argument and differ: give conversationId alone
-    invalid_arguments: run_code: there is no argument "timeout_ms": did you mean timeoutSeconds, in seconds? It takes conversationId, language, code, stdin, network, hosts, environment, timeoutSeconds, stateful, wait, restart
-    invalid_arguments: run_code: there is no argument "timout": did you mean timeoutSeconds? It takes conversationId, language, code, stdin, network, hosts, environment, timeoutSeconds, stateful, wait, restart
-    invalid_arguments: run_code: there is no argument "languages": did you mean language? It takes conversationId, language, code, stdin, network, hosts, environment, timeoutSeconds, stateful, wait, restart
+    invalid_arguments: run_code: there is no argument "timeout_ms": did you mean timeoutSeconds, in seconds? It takes conversationId, language, code, stdin, network, hosts, secrets, environment, timeoutSeconds, stateful, wait, restart
+    invalid_arguments: run_code: there is no argument "timout": did you mean timeoutSeconds? It takes conversationId, language, code, stdin, network, hosts, secrets, environment, timeoutSeconds, stateful, wait, restart
+    invalid_arguments: run_code: there is no argument "languages": did you mean language? It takes conversationId, language, code, stdin, network, hosts, secrets, environment, timeoutSeconds, stateful, wait, restart
     invalid_arguments: run_code: environment: "A" is there more than once: give it once
     invalid_arguments: run_code: environment: line 1 is not plainly NAME=value: give an object such as {"NAME": "value"}
     invalid_arguments: run_code: network: invalid type: string "maybe", expected a boolean

@@ -273,7 +273,7 @@ async fn null_is_as_good_as_nothing() {
 async fn misspelt_arguments_are_named_and_those_of_clients_ignored() {
     let app = TestApp::on_fake().await;
     let misspelt = json!({ "conversatonId": "demo", "language": "shell", "code": "echo" });
-    insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversatonId": did you mean conversationId? It takes conversationId, language, code, stdin, network, hosts, environment, timeoutSeconds, stateful, wait, restart"#);
+    insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversatonId": did you mean conversationId? It takes conversationId, language, code, stdin, network, hosts, secrets, environment, timeoutSeconds, stateful, wait, restart"#);
     // What a workflow engine passes along with every call.
     let engine = json!({
         "language": "shell", "code": "echo on", "toolCallId": "call_1", "sessionId": "1", "chatInput": "hi",

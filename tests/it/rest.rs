@@ -281,7 +281,7 @@ async fn refusals_have_a_status_a_code_and_a_sentence() {
     400 stateful_unavailable: stateful: true is not available for shell here: no language keeps variables, so leave stateful out
     400 invalid_arguments: the body does not fit: code: invalid type: integer `1`, expected a string
     400 invalid_arguments: the body does not fit: missing field `code`
-    400 invalid_arguments: the body does not fit: there is no argument "sesion_id": did you mean session_id? It takes code, stdin, language, session_id, timeout, stateful, wait, restart, hosts, variables
+    400 invalid_arguments: the body does not fit: there is no argument "sesion_id": did you mean session_id? It takes code, stdin, language, session_id, timeout, stateful, wait, restart, hosts, secrets, variables
     400 invalid_arguments: the body does not fit: EOF while parsing an object at line 1 column 1
     400 invalid_arguments: the body does not fit: unexpected end of hex escape at line 1 column 17
     415 unsupported_media_type: the body must be JSON: send it with the header Content-Type: application/json

@@ -231,8 +231,8 @@ fn what_has_two_meanings_stays_for_a_refusal() {
     }
     insta::assert_snapshot!(refused(json!({ "timeout": 5, "timeoutSeconds": 6 })), @r#""timeout" and "timeoutSeconds" are the same argument and differ: give timeoutSeconds alone"#);
     insta::assert_snapshot!(refused(json!({ "file_name": "a", "fileName": "b" })), @r#""file_name" and "fileName" are the same argument and differ: give filename alone"#);
-    insta::assert_snapshot!(refused(json!({ "timeoutMs": 5000 })), @r#"there is no argument "timeoutMs": did you mean timeoutSeconds, in seconds? It takes conversationId, code, filename, timeoutSeconds, offset, network, stream, packages, environment"#);
-    insta::assert_snapshot!(refused(json!({ "timout": 5 })), @r#"there is no argument "timout": did you mean timeoutSeconds? It takes conversationId, code, filename, timeoutSeconds, offset, network, stream, packages, environment"#);
+    insta::assert_snapshot!(refused(json!({ "timeoutMs": 5000 })), @r#"there is no argument "timeoutMs": did you mean timeoutSeconds, in seconds? It takes conversationId, code, filename, timeoutSeconds, offset, network, stream, packages, hosts, environment"#);
+    insta::assert_snapshot!(refused(json!({ "timout": 5 })), @r#"there is no argument "timout": did you mean timeoutSeconds? It takes conversationId, code, filename, timeoutSeconds, offset, network, stream, packages, hosts, environment"#);
 }
 
 /// Any JSON that is not too deep.
