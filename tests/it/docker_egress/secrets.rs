@@ -123,7 +123,8 @@ open("/data/token.txt", "w").write(token)
         curl -sS -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.test/echo | grep -c \"$GITHUB_TOKEN\"\n\
         curl -sS -u \"user:$GITHUB_TOKEN\" -o /dev/null -w '%{http_code}\\n' https://api.test/echo\n\
         curl -sS --http2-prior-knowledge https://api.test/echo >/dev/null 2>&1; echo $?\n\
-        git ls-remote -q https://user:$GITHUB_TOKEN@api.test/bare.git 2>&1 | tail -1\n\
+        basic=$(printf %s \"user:$GITHUB_TOKEN\" | base64 -w0)\n\
+        git -c http.extraHeader=\"Authorization: Basic $basic\" ls-remote -q https://api.test/bare.git 2>&1 | tail -1\n\
         cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep GITHUB | sort -u | wc -l";
     let outcome = with_token(&app, "shell", shell).await;
     insta::assert_snapshot!(outcome["stdout"].as_str().unwrap_or(&outcome.to_string()), @r"
@@ -141,7 +142,11 @@ open("/data/token.txt", "w").write(token)
         .collect();
     assert_eq!(
         paths,
-        ["api.test /echo", "api.test /bare.git/info/refs"],
+        [
+            "api.test /echo",
+            "api.test /bare.git/info/refs",
+            "api.test /bare.git/HEAD"
+        ],
         "{seen:?}"
     );
     app.assert_nothing_is_left().await;
