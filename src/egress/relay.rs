@@ -28,24 +28,35 @@ where
 {
     let meter = route.traffic.meter();
     let mut inside = Metered::new(stream, Arc::clone(&meter));
-    if route.entry.port == HTTP_PORT {
-        let (traffic, host) = (Arc::clone(&route.traffic), route.entry.pattern.to_string());
-        tokio::select! {
-            () = web::relay(inside, Arc::clone(&meter), route, None) => {}
-            () = idle(&meter) => {}
+    let (traffic, port) = (Arc::clone(&route.traffic), route.entry.port);
+    // Without TLS it is each request that says for whom it is.
+    let found = if port == HTTP_PORT {
+        None
+    } else {
+        match whom(&mut inside, &route).await {
+            Ok(found) => Some(found),
+            Err((host, reason)) => return traffic.deny(&host, port, reason),
         }
-        if meter.is_spent() {
-            traffic.deny(&host, HTTP_PORT, DeniedReason::Limit);
-        }
-        return;
-    }
-    let (name, said) = match whom(&mut inside, &route).await {
-        Ok(found) => found,
-        Err((host, reason)) => return route.traffic.deny(&host, route.entry.port, reason),
     };
-    match route.broker(&name) {
-        Some(broker) => intercept(inside, said, meter, route, broker).await,
-        None => copy(inside, &said, &meter, &route, &name).await,
+    let host = found.as_ref().map_or_else(
+        || route.entry.pattern.to_string(),
+        |(name, _)| name.to_string(),
+    );
+    let served = async {
+        let Some((name, said)) = found else {
+            return web::relay(inside, Arc::clone(&meter), route, None).await;
+        };
+        match route.broker(&name) {
+            Some(broker) => intercept(inside, said, Arc::clone(&meter), route, broker).await,
+            None => copy(inside, &said, &meter, &route, &name).await,
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = idle(&meter) => {}
+    }
+    if meter.is_spent() {
+        traffic.deny(&host, port, DeniedReason::Limit);
     }
 }
 
@@ -54,22 +65,14 @@ async fn copy<S>(mut inside: Metered<S>, said: &[u8], meter: &Meter, route: &Rou
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (host, port) = (name.as_str(), route.entry.port);
     let mut outside = match route.dial(name).await {
         Ok(outside) => outside,
-        Err(reason) => return route.traffic.deny(host, port, reason),
+        Err(reason) => return route.traffic.deny(name.as_str(), route.entry.port, reason),
     };
-    meter.connected(name, port);
-    let copied = async {
-        outside.write_all(said).await?;
-        copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER).await
-    };
-    tokio::select! {
-        _ended = copied => {}
-        () = idle(meter) => {}
-    }
-    if meter.is_spent() {
-        route.traffic.deny(host, port, DeniedReason::Limit);
+    meter.connected(name, route.entry.port);
+    if outside.write_all(said).await.is_ok() {
+        // However it ends, both sides have been told.
+        let _ = copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER).await;
     }
 }
 
@@ -85,25 +88,15 @@ async fn intercept<S>(
 {
     let (reader, writer) = tokio::io::split(inside);
     let inside = tokio::io::join(Cursor::new(said).chain(reader), writer);
-    let (traffic, name, port) = (
-        Arc::clone(&route.traffic),
-        broker.name().clone(),
-        route.entry.port,
-    );
-    let served = async {
-        match broker.accept(inside).await {
-            Ok(stream) => web::relay(stream, Arc::clone(&meter), route, Some(broker)).await,
-            Err(reason) => traffic.deny(name.as_str(), port, reason),
+    match broker.accept(inside).await {
+        Ok(stream) => web::relay(stream, meter, route, Some(broker)).await,
+        Err(reason) => {
+            let (host, port) = (broker.name().as_str(), route.entry.port);
+            route.traffic.deny(host, port, reason);
         }
-    };
-    tokio::select! {
-        () = served => {}
-        () = idle(&meter) => {}
-    }
-    if meter.is_spent() {
-        traffic.deny(name.as_str(), port, DeniedReason::Limit);
     }
 }
+
 /// The host that a connection is for, and what was read of it to find that out.
 async fn whom<S>(
     inside: &mut Metered<S>,
