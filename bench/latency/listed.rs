@@ -21,6 +21,8 @@ use super::server::Server;
 use super::stats::Series;
 
 const COUNT: usize = 100;
+/// The row of what the list is for.
+const FETCHED: &str = "following run, 1 KB over TLS";
 const FETCH: &str = "import ssl, urllib.request\n\
     context = ssl.create_default_context(cafile='/data/ca.pem')\n\
     print(len(urllib.request.urlopen('https://api.test/', context=context).read()))";
@@ -44,7 +46,7 @@ pub(crate) async fn measure() {
     let listed = Server::start(&settings).await;
     listed.wait_until_full().await;
     let file =
-        json!({ "conversationId": "fetch", "filename": "ca.pem", "content": STANDARD.encode(ca) });
+        json!({ "conversationId": FETCHED, "filename": "ca.pem", "content": STANDARD.encode(ca) });
     listed.call("upload_file", file).await;
     let rows = [
         ("following run, no list", &plain, "print(1)", false),
@@ -61,14 +63,14 @@ pub(crate) async fn measure() {
             "import ssl, urllib.request; print(1)",
             false,
         ),
-        ("following run, 1 KB over TLS", &listed, FETCH, true),
+        (FETCHED, &listed, FETCH, true),
     ];
     let mut times = rows.map(|_| Vec::new());
     // In turn, so that whatever else the machine does is shared.
     for round in 0..=COUNT {
-        for ((_, server, code, network), times) in rows.iter().zip(&mut times) {
+        for ((name, server, code, network), times) in rows.iter().zip(&mut times) {
             tokio::time::sleep(BETWEEN).await;
-            let took = run(server, code, *network).await;
+            let took = run(server, name, code, *network).await;
             // The first is for what is loaded then.
             if round > 0 {
                 times.push(took);
@@ -82,8 +84,10 @@ pub(crate) async fn measure() {
     listed.stop();
 }
 
-async fn run(server: &Server, code: &str, network: bool) -> Duration {
-    let arguments = json!({ "conversationId": "fetch", "language": "python", "code": code, "network": network });
+/// A run of a conversation of its own, whose next interpreter has loaded what its last one imported.
+async fn run(server: &Server, name: &str, code: &str, network: bool) -> Duration {
+    let arguments =
+        json!({ "conversationId": name, "language": "python", "code": code, "network": network });
     let started = Instant::now();
     let answer = server.call("run_code", arguments).await;
     let took = started.elapsed();

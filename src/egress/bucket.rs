@@ -32,7 +32,11 @@ impl Bucket {
         let now = Instant::now();
         let due = self.due.max(now);
         self.due = due + self.apart;
-        tokio::time::sleep(due.saturating_duration_since(now + self.ahead)).await;
+        let wait = due.saturating_duration_since(now + self.ahead);
+        // A timer takes a millisecond even for nothing.
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 
