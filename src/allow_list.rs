@@ -54,7 +54,7 @@ impl fmt::Display for Pattern {
 }
 
 /// One line of a list.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     /// The hosts.
     pub pattern: Pattern,

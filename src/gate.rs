@@ -13,6 +13,7 @@
 
 pub mod admission;
 pub mod floor;
+pub(crate) mod grants;
 pub mod network;
 pub mod proof;
 mod secrets;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::admission::{Admission, AdmissionError, Permit};
 use self::floor::Floor;
+use self::grants::Grants;
 pub(crate) use self::network::Asked;
 use self::network::{NetworkPolicy, NetworkRefusal};
 use self::proof::{Proof, Unproven};
@@ -53,6 +55,8 @@ pub struct Gate {
     pub proof: Proof,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
+    /// Which hosts people have allowed to programs beside.
+    pub(crate) grants: Grants,
     /// Which secrets there are.
     pub(crate) secrets: Secrets,
     /// What each tenant may have.
@@ -147,6 +151,7 @@ impl Gate {
             catalog,
             proof: Proof::default(),
             network,
+            grants: Grants::default(),
             secrets,
             access,
             admission,

@@ -118,7 +118,9 @@ impl Ledger {
         })
     }
 
-    fn launch(&self, run: &Arc<RunHandle>, origin: Origin, request: RunRequest) {
+    fn launch(&self, run: &Arc<RunHandle>, origin: Origin, mut request: RunRequest) {
+        let grants = &self.runs.gate.grants;
+        request.granted = grants.allowed(&origin.caller, request.conversation.key());
         let (ledger, handle) = (self.clone(), Arc::clone(run));
         self.tasks.spawn(async move {
             let execute = async {

@@ -2,6 +2,7 @@
 //!
 //! rmcp speaks the protocol. Our parts are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
+mod asking;
 mod caller;
 mod client;
 mod error;
@@ -24,9 +25,10 @@ use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientRequest,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscribeRequestParams, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::task::TaskTracker;
@@ -99,6 +101,7 @@ impl McpHandler {
             caller: Caller::of(context)?,
             answers: Answers::to(self.answers, context),
             context,
+            inputs: InputResponses::default(),
         })
     }
 }
@@ -161,7 +164,8 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _unanswered = self.calls.token();
-        let call = self.call(&context)?;
+        let mut call = self.call(&context)?;
+        call.inputs = request.input_responses.unwrap_or_default();
         let rights = call.caller.rights;
         // Most may do everything, and nothing has to be read for them.
         if !rights.is_all() {

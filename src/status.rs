@@ -61,6 +61,11 @@ impl Status {
             .reach(&self.gate.access.limits(tenant).network)
     }
 
+    /// Whether a run may name hosts that are not listed, since the person at its client is asked for them.
+    pub(crate) fn asks_for_hosts(&self) -> bool {
+        self.gate.network.asks()
+    }
+
     /// The secrets that a tenant's runs may use.
     pub(crate) fn secrets_for(&self, tenant: &Tenant) -> Vec<Arc<DeclaredSecret>> {
         self.gate.granted_secrets(tenant)

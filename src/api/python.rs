@@ -123,6 +123,7 @@ pub(crate) fn request(
         stdin,
         network: false,
         hosts: Vec::new(),
+        granted: Vec::new(),
         secrets: Vec::new(),
         environment: BTreeMap::new(),
         timeout: timeout

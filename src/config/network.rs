@@ -44,6 +44,8 @@ pub struct NetworkConfig {
     pub mode: NetworkMode,
     /// The hosts that are listed; `None` where no list is set (`NETWORK_ALLOW`).
     pub allow: Option<Arc<Listing>>,
+    /// Whether the person at a client is asked for hosts that are not listed (`NETWORK_ASK`).
+    pub ask: bool,
     /// Addresses that are not public and that listed names may lead to all the same (`NETWORK_PRIVATE`).
     pub private: Vec<IpNet>,
     /// Where names lead, in place of what DNS says, with another port if there is one (`NETWORK_HOSTS`).
@@ -61,7 +63,8 @@ pub struct NetworkConfig {
 impl NetworkConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let allow = allow_list(reader);
-        let usual = if allow.is_some() {
+        let ask = reader.flag("NETWORK_ASK");
+        let usual = if allow.is_some() || ask {
             NetworkMode::Listed
         } else {
             NetworkMode::Open
@@ -75,6 +78,7 @@ impl NetworkConfig {
         Self {
             mode,
             allow: allow.or(none),
+            ask,
             private: reader.list("NETWORK_PRIVATE", RANGES, |entry| entry.parse().ok()),
             hosts: reader.list("NETWORK_HOSTS", HOSTS, host),
             secrets_file: reader.path("SECRETS_FILE"),
@@ -102,6 +106,7 @@ impl NetworkConfig {
                 "NETWORK_ALLOW",
                 allow.map_or_else(String::new, |list| list.to_string().replace(", ", ",")),
             ),
+            ("NETWORK_ASK", u8::from(self.ask).to_string()),
             (
                 "NETWORK_PRIVATE",
                 joined(private.map(ToString::to_string).collect()),

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::access::NetworkLimits;
-use crate::allow_list::{AllowList, Listing, NotListed, PackagePreset};
+use crate::allow_list::{AllowList, Entry, Listing, NotListed, PackagePreset};
 use crate::config::{NetworkConfig, NetworkMode};
 use crate::egress::HostAccess;
 use crate::executor::spec::NetworkAccess;
@@ -31,6 +31,7 @@ pub struct NetworkPolicy {
     state: Arc<watch::Sender<Result<NetworkState, String>>>,
     mode: NetworkMode,
     allow: Option<Arc<Listing>>,
+    asks: bool,
     /// The presets that somebody's list has.
     presets: Arc<watch::Sender<PresetHosts>>,
 }
@@ -65,6 +66,8 @@ pub enum Reach {
 pub(crate) struct Asked {
     /// The listed hosts that it wants; none means all of them.
     pub(crate) hosts: Vec<String>,
+    /// Hosts that a person has allowed to it, beside the listed ones.
+    pub(crate) granted: Vec<Entry>,
     /// The variables of the secrets that it wants to use.
     pub(crate) secrets: Vec<String>,
 }
@@ -81,6 +84,21 @@ pub enum NetworkState {
     Closed(String),
 }
 
+impl Reach {
+    /// The same with hosts that a person has allowed. If that is too many, it is without them.
+    fn with(self, granted: &[Entry]) -> Self {
+        match self {
+            Self::Listed(list) if !granted.is_empty() => {
+                // The operator has written none of them, so they lead to public addresses only.
+                let granted = AllowList::new(granted.iter().cloned()).map(AllowList::unnamed);
+                let both = granted.and_then(|granted| list.and(&granted));
+                Self::Listed(both.map_or(list, Arc::new))
+            }
+            other => other,
+        }
+    }
+}
+
 impl NetworkPolicy {
     /// As the settings have it, with nothing known.
     pub fn new(config: &NetworkConfig) -> Self {
@@ -92,6 +110,7 @@ impl NetworkPolicy {
             state: Arc::new(watch::Sender::new(unknown)),
             mode: config.mode,
             allow: config.allow.clone(),
+            asks: config.ask,
         }
     }
 
@@ -157,21 +176,27 @@ impl NetworkPolicy {
         });
     }
 
-    /// The network for a run with these limits that asks for it, and for these hosts only if it names any. Waits if
+    /// Whether the person at a client is asked for hosts that are not listed.
+    pub fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// The network for a run with these limits that asks for it, and for some hosts only if it names any. Waits if
     /// something has to be found out first.
     ///
     /// # Errors
     /// The reason, for the model.
-    pub async fn for_run(
+    pub(crate) async fn for_run(
         &self,
         limits: &NetworkLimits,
-        hosts: &[String],
+        asked: &Asked,
     ) -> Result<NetworkAccess, NetworkRefusal> {
         let closed = |reason: &str| NetworkRefusal::Closed(reason.to_owned());
         if let (Reach::Listed(_), Some(listing)) = (self.reach(limits), self.listing(limits)) {
             self.wait_for_presets(listing).await;
         }
-        match self.reach(limits) {
+        let hosts = &asked.hosts;
+        match self.reach(limits).with(&asked.granted) {
             Reach::Nothing if self.mode == NetworkMode::Off => Err(closed(
                 "programs have none here, which the server's operator can change",
             )),

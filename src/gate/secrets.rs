@@ -35,7 +35,7 @@ impl Gate {
             secrets::chosen(&self.granted_secrets(tenant), &asked.secrets)?
         };
         let limits = self.access.limits(tenant);
-        let network = self.network.for_run(&limits.network, &asked.hosts).await;
+        let network = self.network.for_run(&limits.network, asked).await;
         match network.map_err(GateError::Network)? {
             NetworkAccess::Listed(access) if !secrets.is_empty() => {
                 let bound = self.bound(conversation, secrets, access).await?;

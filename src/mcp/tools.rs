@@ -14,7 +14,9 @@ mod upload_file;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ErrorData, InputResponses, JsonObject, Tool, ToolAnnotations,
+};
 use rmcp::service::{RequestContext, RoleServer};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,6 +53,8 @@ pub(super) struct Call<'a> {
     /// What its answer may have.
     pub(super) answers: Answers,
     pub(super) context: &'a RequestContext<RoleServer>,
+    /// What a person has answered to earlier questions of this call, by their names.
+    pub(super) inputs: InputResponses,
 }
 
 impl Call<'_> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::allow_list::Entry;
 use crate::conversation::Conversation;
 use crate::gate::Asked;
 
@@ -21,6 +22,8 @@ pub struct RunRequest {
     pub network: bool,
     /// The listed hosts that it may reach there; none means all of them.
     pub hosts: Vec<String>,
+    /// Hosts that a person has allowed to it beside the listed ones. The ledger sets it.
+    pub granted: Vec<Entry>,
     /// The variables of the secrets that it may use there.
     pub secrets: Vec<String>,
     /// The caller's environment variables.
@@ -40,6 +43,7 @@ impl RunRequest {
     pub(crate) fn asked(&self) -> Option<Asked> {
         self.network.then(|| Asked {
             hosts: self.hosts.clone(),
+            granted: self.granted.clone(),
             secrets: self.secrets.clone(),
         })
     }

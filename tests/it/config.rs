@@ -189,6 +189,7 @@ fn check_config_hides_secrets() {
     RUN_SUBNETS=198.19.0.0/16
     NETWORK=open
     NETWORK_ALLOW=
+    NETWORK_ASK=0
     NETWORK_PRIVATE=
     NETWORK_HOSTS=
     SECRETS_FILE=

@@ -50,6 +50,16 @@ async fn models_are_told_which_hosts_there_are() {
     no internet
     "With network: the listed hosts that the program may reach, if it needs fewer than all; implies network."
     "#);
+    let app = TestApp::on_fake_with(&[ALLOW, ("NETWORK_ASK", "1")]).await;
+    insta::assert_snapshot!(told(&app).await, @r#"
+    no internet; network: true reaches only api.example.org, db.example.org:5432, *.example.net (HTTPS, unless a port is given); hosts can name others, for which the person is asked
+    "With network: the listed hosts that the program may reach, if it needs fewer than all; implies network."
+    "#);
+    let app = TestApp::on_fake_with(&[("NETWORK_ASK", "1")]).await;
+    insta::assert_snapshot!(told(&app).await, @r#"
+    no internet; hosts can name others, for which the person is asked
+    "With network: the listed hosts that the program may reach, if it needs fewer than all; implies network."
+    "#);
     let app = TestApp::on_fake().await;
     insta::assert_snapshot!(told(&app).await, @"
     no internet unless network is true

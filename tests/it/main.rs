@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod answers;
+mod asking;
 mod attacks;
 mod audit;
 mod browser;

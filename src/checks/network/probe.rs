@@ -78,6 +78,7 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
         stdin: None,
         network: true,
         hosts: Vec::new(),
+        granted: Vec::new(),
         secrets: Vec::new(),
         environment: BTreeMap::from([
             ("PORT".to_owned(), listener.port.to_string()),

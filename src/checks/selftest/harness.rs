@@ -167,6 +167,7 @@ impl<'a> Harness<'a> {
             stdin: None,
             network: network != NetworkAccess::None,
             hosts: Vec::new(),
+            granted: Vec::new(),
             secrets: Vec::new(),
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))

@@ -6,12 +6,17 @@ pub(super) const NETWORK: &[Variable] = &[
     variable(
         "NETWORK",
         "",
-        "what `network: true` reaches: `listed`: the hosts of NETWORK_ALLOW, without a network in the container; `open`: the internet; `off`: nothing; default: `listed` with NETWORK_ALLOW, else `open`; see docs/network.md",
+        "what `network: true` reaches: `listed`: the hosts of NETWORK_ALLOW, without a network in the container; `open`: the internet; `off`: nothing; default: `listed` with NETWORK_ALLOW or NETWORK_ASK, else `open`; see docs/network.md",
     ),
     variable(
         "NETWORK_ALLOW",
         "",
         "comma-separated hosts that programs may reach, such as `api.example.org,*.example.net,db.example.org:5432`, and presets: `@github`, `@python-packages`, `@npm-packages`; port 443 unless another one is given",
+    ),
+    variable(
+        "NETWORK_ASK",
+        "0",
+        "1 lets runs name hosts in `hosts` that are not listed, and has the client ask the person whether programs of the conversation may reach them",
     ),
     variable(
         "NETWORK_PRIVATE",

@@ -106,6 +106,7 @@ impl Host {
         let traffic = Traffic::new(1 << 20);
         let config = NetworkConfig {
             mode: NetworkMode::Listed,
+            ask: false,
             allow: None,
             private: vec!["127.0.0.0/8".parse().unwrap()],
             hosts: vec![(

@@ -234,6 +234,7 @@ impl ExecuteRequest {
             stdin: self.stdin,
             network,
             hosts: self.hosts,
+            granted: Vec::new(),
             secrets: self.secrets,
             environment: std::collections::BTreeMap::new(),
             timeout: self

@@ -18,6 +18,7 @@ use crate::api::outcome::RunOutcome;
 use crate::config::RunLimits;
 use crate::gate::network::Reach;
 use crate::ledger::{self, RunHandle};
+use crate::mcp::asking::{self, Asked};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::principal::Tenant;
@@ -123,7 +124,7 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
         limits.call_budget.as_secs_f64(),
         size_as_set(limits.memory),
         size_as_set(limits.code as u64),
-        network(&reach, &secrets),
+        network(&reach, services.status.asks_for_hosts(), &secrets),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
@@ -144,13 +145,19 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
 }
 
 /// What programs reach, and which secrets they can use there, in words.
-fn network(reach: &Reach, secrets: &[Arc<DeclaredSecret>]) -> String {
+fn network(reach: &Reach, asks: bool, secrets: &[Arc<DeclaredSecret>]) -> String {
     let reached = match reach {
         Reach::Nothing | Reach::Internet => "no internet unless network is true".to_owned(),
         Reach::Listed(list) if list.is_empty() => "no internet".to_owned(),
         Reach::Listed(list) => format!(
             "no internet; network: true reaches only {list} (HTTPS, unless a port is given)"
         ),
+    };
+    let reached = match reach {
+        Reach::Listed(_) if asks => {
+            format!("{reached}; hosts can name others, for which the person is asked")
+        }
+        _ => reached,
     };
     let Reach::Listed(list) = reach else {
         return reached;
@@ -186,6 +193,9 @@ pub(super) async fn call(
     let note = ignored::<Arguments>(NAME, &arguments);
     let request = request(call, arguments)?;
     call.client.remember(&request.conversation);
+    if let Asked::Input(required) = asking::ask(call, &request).await {
+        return Ok(required.into());
+    }
     let limits = &call.services.limits;
     let Started { run, guard } = start(call, request)?;
     let patience = if run.timeout <= limits.call_budget {
@@ -263,6 +273,7 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
         stdin: arguments.stdin,
         network: arguments.network || !arguments.hosts.is_empty() || !arguments.secrets.is_empty(),
         hosts: arguments.hosts,
+        granted: Vec::new(),
         secrets: arguments.secrets,
         environment: arguments
             .environment

@@ -284,6 +284,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         stdin: None,
         network: false,
         hosts: Vec::new(),
+        granted: Vec::new(),
         secrets: Vec::new(),
         environment: BTreeMap::new(),
         timeout: timeout.transpose()?,
