@@ -76,7 +76,7 @@ pub struct Metrics {
     pub kernels: Family<KernelLabels, Gauge>,
     /// Kernels that ended.
     pub lost_kernels: Family<LostLabels, Counter>,
-    /// What runs did in the network of listed hosts.
+    /// What runs and package clients did in the network of listed hosts.
     egress: EgressMetrics,
     /// Containers of this server.
     pub containers: Gauge,
@@ -415,7 +415,7 @@ impl Metrics {
         self.installs.get_or_create_owned(&labels).inc();
     }
 
-    /// Adds what a run did in the network of listed hosts.
+    /// Adds what a run or a package client did in the network of listed hosts.
     pub(crate) fn count_traffic(&self, report: &NetworkReport) {
         self.egress.count(report);
     }

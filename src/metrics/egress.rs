@@ -32,7 +32,7 @@ struct SecretLabels {
     event: &'static str,
 }
 
-/// What runs did in the network of listed hosts.
+/// What runs and package clients did in the network of listed hosts.
 #[derive(Debug, Default)]
 pub(super) struct EgressMetrics {
     connections: Family<VerdictLabels, Counter>,
@@ -45,12 +45,12 @@ impl EgressMetrics {
     pub(super) fn register(&self, ours: &mut Registry) {
         ours.register(
             "egress_connections",
-            "Connections of programs to listed hosts and names looked up in vain, by what became of them",
+            "Connections of programs and package clients to listed hosts and names looked up in vain, by what became of them",
             self.connections.clone(),
         );
         ours.register_with_unit(
             "egress",
-            "Bytes that programs sent to listed hosts and received from them",
+            "Bytes that programs and package clients sent to listed hosts and received from them",
             Unit::Bytes,
             self.bytes.clone(),
         );

@@ -120,6 +120,9 @@ impl Packages {
                 return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
             }
         };
+        if let Reached::Hosts(traffic) = &reached {
+            self.metrics.count_traffic(&traffic.report());
+        }
         let end =
             end.map_err(|error| PackagesError::failed("run the package client")(error.into()))?;
         if end.timed_out {

@@ -3,7 +3,9 @@
 
 mod attacks;
 mod clients;
+mod languages;
 mod secrets;
+mod tenants;
 mod world;
 
 use std::fmt::Write as _;

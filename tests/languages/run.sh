@@ -16,6 +16,7 @@ languages=("$@")
 ((${#languages[@]})) || languages=(c cpp go java lua perl php r ruby rust workbench)
 work=$(mktemp -d)
 pid=""
+web=""
 added=()
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -23,6 +24,7 @@ url=http://127.0.0.1:$port
 
 clean_up() {
     [[ ! $pid ]] || kill "$pid" 2>/dev/null || true
+    [[ ! $web ]] || kill "$web" 2>/dev/null || true
     wait
     ((${#added[@]} == 0)) || docker rmi "${added[@]}" >/dev/null 2>&1 || true
     rm -rf "$work"
@@ -32,8 +34,14 @@ trap clean_up EXIT
 # shellcheck source=tests/check.sh
 . tests/check.sh
 
+# The programs may reach a web server of this machine's, and no other host.
 start() {
-    env MCP_API_TOKEN="$token" FILE_SECRET="$token" SANDBOX_ROOT="$work/root" MCP_HTTP_ADDR="127.0.0.1:$port" \
+    mkdir "$work/web"
+    echo 'a listed host' >"$work/web/index.html"
+    python3 -u -m http.server --bind 127.0.0.1 --directory "$work/web" 0 >"$work/web.log" 2>&1 &
+    web=$!
+    until web_port=$(grep -oP 'port \K\d+' "$work/web.log"); do sleep 0.1; done
+    env NETWORK_ALLOW=plain.test:80 NETWORK_PRIVATE=127.0.0.0/8 NETWORK_HOSTS="plain.test=127.0.0.1:$web_port" MCP_API_TOKEN="$token" FILE_SECRET="$token" SANDBOX_ROOT="$work/root" MCP_HTTP_ADDR="127.0.0.1:$port" \
         POOL_SIZE=0 SANDBOX_REUSE=never DISK_FREE_FLOOR=1m RUN_CPUS=1 "$server" >"$work/log" 2>&1 &
     pid=$!
     curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused --retry-all-errors "$url/readyz"
@@ -42,7 +50,7 @@ start() {
 # What a run of the code on standard input gives, in language $1.
 run() {
     jq -Rs --arg language "$1" '{jsonrpc: "2.0", id: 1, method: "tools/call",
-        params: {name: "run_code", arguments: {language: $language, code: ., timeoutSeconds: 60}}}' |
+        params: {name: "run_code", arguments: {language: $language, code: ., timeoutSeconds: 60, network: true}}}' |
         curl --silent --fail "$url/mcp" --header "Authorization: Bearer $token" --data @- | jq .result.structuredContent
 }
 
@@ -51,6 +59,14 @@ runs_a_program() {
     cat "$work/answer"
     [[ $(jq -r .status "$work/answer") == ok ]]
     [[ $(jq -r .stdout "$work/answer" | tr -d ' \t\n') == '42北京[3,1]' ]]
+}
+
+# Programs that say what a listed host answers, and then that they do not reach another one.
+reaches_listed_hosts() {
+    run "$1" <"tests/languages/reaches.$1" >"$work/answer"
+    cat "$work/answer"
+    [[ $(jq -r .stdout "$work/answer" | tr -d '\n') == 'a listed hostnot evil' ]]
+    [[ $(jq -r '.network.hosts[] | .host + " " + .verdict' "$work/answer" | sort | xargs) == 'evil.test denied plain.test allowed' ]]
 }
 
 plots() {
@@ -72,6 +88,7 @@ done
 start
 for language in "${languages[@]}"; do
     check "$language runs a program" runs_a_program "$language"
+    [[ ! -e tests/languages/reaches.$language ]] || check "$language reaches listed hosts" reaches_listed_hosts "$language"
     case $language in
         r) check 'r plots' plots ;;
         c | cpp) check "$language tells what does not compile" tells_what_does_not_compile "$language" 'int main() { return x; }' ;;
