@@ -5,6 +5,7 @@
 
 mod answers;
 mod audit;
+mod dialects;
 mod dotenv;
 mod environment;
 pub mod foreign;
@@ -40,6 +41,7 @@ use thiserror::Error;
 
 pub use self::answers::{AnswerConfig, Inclusion};
 pub use self::audit::{AuditConfig, AuditTarget};
+pub use self::dialects::Dialect;
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
 pub use self::foreign::foreign;

@@ -1,5 +1,6 @@
 //! Where and for whom the server listens.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use super::reader::{ConfigErrors, Reader};
-use super::{RateLimit, names};
+use super::{Dialect, RateLimit, names};
 
 /// Longest time for the head of a request, and so for a connection without a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +51,8 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// How many requests one token may make; `None` means no limit (`RATE_LIMIT`).
     pub rate_limit: Option<RateLimit>,
+    /// Which other front ends have an address here (`DIALECTS`).
+    pub dialects: BTreeSet<Dialect>,
     /// How long an MCP session may go unused (`SESSION_IDLE_TTL`).
     pub session_idle: Duration,
     /// How long clients may take. No variable sets it.
@@ -148,6 +151,7 @@ impl HttpConfig {
             metrics_token,
             admin_token,
             rate_limit: reader.rate("RATE_LIMIT"),
+            dialects: Dialect::read(reader),
             session_idle: reader.duration("SESSION_IDLE_TTL"),
             patience: Patience {
                 head: HEAD_PATIENCE,

@@ -91,7 +91,7 @@ impl fmt::Display for Config {
 
 impl HttpConfig {
     /// Those before the settings of OAuth, and those after.
-    fn lines(&self) -> ([Line; 4], [Line; 8]) {
+    fn lines(&self) -> ([Line; 4], [Line; 9]) {
         let first = [
             ("MCP_HTTP_ADDR", self.addr.to_string()),
             ("PUBLIC_BASE_URL", self.public_base_url.clone()),
@@ -109,6 +109,11 @@ impl HttpConfig {
                     .map_or_else(String::new, |path| path.display().to_string()),
             ),
         ];
+        let dialects: Vec<&str> = self
+            .dialects
+            .iter()
+            .map(|dialect| dialect.into_str())
+            .collect();
         let last = [
             ("ALLOWED_HOSTS", self.allowed_hosts.join(",")),
             ("ALLOWED_ORIGINS", self.allowed_origins.join(",")),
@@ -134,6 +139,7 @@ impl HttpConfig {
             ),
             ("SHUTDOWN_GRACE", time(self.shutdown_grace)),
             ("SESSION_IDLE_TTL", time(self.session_idle)),
+            ("DIALECTS", dialects.join(",")),
         ];
         (first, last)
     }

@@ -130,6 +130,11 @@ pub(super) const HTTP: &[Variable] = &[
         "how long an MCP session may go unused before it ends; one with a run or an open event stream is in use",
     ),
     variable(
+        "DIALECTS",
+        "",
+        "comma-separated interfaces of other code interpreters that clients find here too: `dify`, `fastgpt`, `jupyter`, `python_tool`; default: none; see docs/clients.md",
+    ),
+    variable(
         "MCP_TOOLSET",
         "default",
         "tools that MCP clients see: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",

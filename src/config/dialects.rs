@@ -1,0 +1,35 @@
+//! For which other front ends the server has a base address.
+
+use std::collections::BTreeSet;
+
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+use super::reader::Reader;
+
+/// The interface of another code interpreter, which its clients find below a path of this server.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum Dialect {
+    /// The sandbox of Dify, below `/dify`.
+    Dify,
+    /// The code sandbox of FastGPT, below `/fastgpt`.
+    Fastgpt,
+    /// The server of Jupyter, below `/jupyter`.
+    Jupyter,
+    /// The Python tool of gpt-oss, which vLLM connects to, below `/python`.
+    PythonTool,
+}
+
+impl Dialect {
+    /// Reads `DIALECTS`: none unless the operator names them.
+    pub(super) fn read(reader: &mut Reader<'_>) -> BTreeSet<Self> {
+        let expected = format!(
+            "names separated by commas, of those that there are: {}",
+            Self::VARIANTS.join(", ")
+        );
+        let named = reader.list("DIALECTS", &expected, |name| name.parse().ok());
+        named.into_iter().collect()
+    }
+}
