@@ -5,6 +5,7 @@ mod addresses;
 mod admin;
 mod asset;
 mod bearer;
+mod dialects;
 mod downloads;
 mod entrance;
 mod files;
@@ -176,6 +177,7 @@ pub fn router(state: HttpState) -> Router {
     let routes = with_token
         .merge(rest)
         .merge(rest_for_all)
+        .merge(dialects::routes(&state))
         .merge(for_operators)
         .merge(admin::routes(&state))
         .merge(public)

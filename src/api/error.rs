@@ -21,7 +21,7 @@ use crate::secrets::SecretError;
 use crate::workspace::WorkspaceError;
 
 /// Why a call has no other answer: a tool result, or the body of an answer of the REST interface.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallError {
     /// What clients may rely on.
     pub(crate) code: Code,

@@ -31,7 +31,7 @@ use utoipa_axum::routes;
 
 pub(super) use self::archive::AT_A_TIME as ARCHIVES;
 pub(super) use self::error::ApiError;
-pub(super) use self::extract::Segments;
+pub(super) use self::extract::{FromCaller, Segments, WholeBody};
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
 use crate::api::code::Code;
@@ -121,7 +121,11 @@ fn in_scope(scope: Scope, routes: OpenApiRouter<HttpState>) -> OpenApiRouter<Htt
 }
 
 /// Lets those through whose token has these scopes.
-async fn require(State(needed): State<Scopes>, request: Request, next: Next) -> Response {
+pub(super) async fn require(
+    State(needed): State<Scopes>,
+    request: Request,
+    next: Next,
+) -> Response {
     let Some(rights) = request.extensions().get::<Rights>() else {
         let message = "the server does not know who calls";
         return ApiError::new(Code::Internal, message).into_response();

@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// A request that was refused or failed.
 #[derive(Debug)]
-pub(in crate::http) struct ApiError(pub(super) CallError);
+pub(in crate::http) struct ApiError(pub(in crate::http) CallError);
 
 /// What clients read of it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -83,12 +83,15 @@ impl IntoResponse for ApiError {
             _ => error.retry_after,
         };
         let seconds = wait.map(|wait| wait.as_secs().max(1));
+        let told = error.clone();
         let failure = Failure {
             code: error.code.into_str(),
             message: error.message,
             retry_after_seconds: seconds,
         };
         let mut response = (status, Json(ErrorBody { error: failure })).into_response();
+        // For those who say it in another form.
+        response.extensions_mut().insert(told);
         if let Some(seconds) = seconds {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }

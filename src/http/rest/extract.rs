@@ -17,7 +17,7 @@ use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::api::json::repeated_key;
 use crate::audit::{Client, Origin};
-use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
+use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN, Whole};
 use crate::conversation::{Conversation, ConversationIdError};
 use crate::http::HttpState;
 use crate::http::access::way;
@@ -32,25 +32,19 @@ const ESCAPED: usize = 6;
 /// What is said of a body whose fields cannot be taken.
 const UNFIT: &str = "the body does not fit";
 
-/// A JSON body of moderate size, without unknown fields. No body at all is an object without fields.
-pub(super) struct JsonBody<T>(pub(super) T);
+/// A body of moderate size, of any type. To be parsed at once, so that its place becomes free.
+pub(in crate::http) struct WholeBody(pub(in crate::http) Whole);
 
-impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for JsonBody<T> {
+impl FromRequest<HttpState> for WholeBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
         let limit = state.0.services.limits.code * ESCAPED + MARGIN;
-        if !is_json(request.headers()) {
-            let message =
-                "the body must be JSON: send it with the header Content-Type: application/json";
-            return Err(ApiError::new(Code::UnsupportedMediaType, message));
-        }
         let (parts, body) = request.into_parts();
         let patience = state.0.config.patience.body;
         let room = &state.0.room;
         let read = room.read(&parts.headers, body, limit, patience).await;
-        // Parsed at once, so that its place becomes free.
-        let body = read.map_err(|error| match error {
+        read.map_err(|error| match error {
             BodyError::TooLarge => {
                 let message = format!("the body has more than {limit} bytes, which is the limit");
                 ApiError::new(Code::BodyTooLarge, message)
@@ -62,7 +56,24 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for Json
             }
             BodyError::Interrupted => ApiError::new(Code::Interrupted, "the body ended too early"),
             BodyError::NoRoom => ApiError::busy(LARGE_BODIES, ROOM_AGAIN),
-        })?;
+        })
+        .map(Self)
+    }
+}
+
+/// A JSON body of moderate size, without unknown fields. No body at all is an object without fields.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            let message =
+                "the body must be JSON: send it with the header Content-Type: application/json";
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
+        }
+        let WholeBody(body) = WholeBody::from_request(request, state).await?;
         parse(&body.bytes).map(Self)
     }
 }
@@ -106,7 +117,7 @@ pub(super) fn session_id(error: ConversationIdError) -> ApiError {
 }
 
 /// Who calls, and by which route.
-pub(super) struct FromCaller(pub(super) Origin);
+pub(in crate::http) struct FromCaller(pub(in crate::http) Origin);
 
 impl FromRequestParts<HttpState> for FromCaller {
     type Rejection = ApiError;
