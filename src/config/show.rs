@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    AnswerConfig, Config, EngineConfig, HttpConfig, KubernetesConfig, StorageConfig, reader,
+    AnswerConfig, Config, Dialect, EngineConfig, HttpConfig, KubernetesConfig, StorageConfig,
+    reader,
 };
 use crate::units::show_size;
 
@@ -109,11 +110,7 @@ impl HttpConfig {
                     .map_or_else(String::new, |path| path.display().to_string()),
             ),
         ];
-        let dialects: Vec<&str> = self
-            .dialects
-            .iter()
-            .map(|dialect| dialect.into_str())
-            .collect();
+        let dialects: Vec<&str> = self.dialects.iter().map(Dialect::into_str).collect();
         let last = [
             ("ALLOWED_HOSTS", self.allowed_hosts.join(",")),
             ("ALLOWED_ORIGINS", self.allowed_origins.join(",")),
