@@ -7,6 +7,7 @@ pub(crate) mod code;
 pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod names;
+pub(crate) mod once;
 pub(crate) mod outcome;
 pub(crate) mod pictures;
 pub(crate) mod python;

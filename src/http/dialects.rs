@@ -6,6 +6,7 @@
 mod credentials;
 mod dify;
 mod failure;
+mod fields;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -23,7 +24,7 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     let dialects = state.0.config.dialects.iter();
     dialects.fold(Router::new(), |routes, dialect| match dialect {
         Dialect::Dify => routes.merge(dify::routes(state)),
-        Dialect::Fastgpt | Dialect::Jupyter | Dialect::PythonTool => routes,
+        Dialect::Jupyter | Dialect::PythonTool => routes,
     })
 }
 

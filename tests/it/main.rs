@@ -14,6 +14,8 @@ mod audit;
 mod browser;
 mod config;
 mod connections;
+mod dialects;
+mod docker_dialects;
 mod docker_driver;
 mod docker_egress;
 mod docker_engine;
