@@ -88,6 +88,14 @@ impl McpHandler {
         }
     }
 
+    /// The same for one whose clients see this set of tools.
+    fn speaking(&self, toolset: Toolset) -> Self {
+        Self {
+            toolset,
+            ..self.for_one_client()
+        }
+    }
+
     /// The scopes that a request needs.
     fn needs(&self, request: &ClientRequest) -> Scopes {
         needs::of_request(self.toolset, request)
@@ -97,6 +105,7 @@ impl McpHandler {
         Ok(Call {
             services: &self.services,
             toolset: self.toolset,
+            calls: &self.calls,
             client: &self.client,
             caller: Caller::of(context)?,
             answers: Answers::to(self.answers, context),
@@ -123,7 +132,8 @@ async fn catch_panic<T>(
 impl ServerHandler for McpHandler {
     #[expect(deprecated, reason = "clients of older revisions ask for logs")]
     fn get_info(&self) -> ServerConfig {
-        let server = Implementation::new("mcp-code-sandbox", env!("CARGO_PKG_VERSION"))
+        let name = toolset::server_name(self.toolset).unwrap_or("mcp-code-sandbox");
+        let server = Implementation::new(name, env!("CARGO_PKG_VERSION"))
             .with_title("Code sandbox")
             .with_description(env!("CARGO_PKG_DESCRIPTION"));
         let capabilities = ServerCapabilities::builder()

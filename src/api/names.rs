@@ -42,7 +42,7 @@ const PYTHON: &[(&str, &str)] = &[("install_packages", INSTALL), ("run_code", EX
 /// A sentence with the names that the clients of a set know. What is in quotes is the caller's, and stays.
 pub(crate) fn translated(toolset: Toolset, sentence: &str) -> String {
     let names = match toolset {
-        Toolset::Default => &[],
+        Toolset::Default | Toolset::PythonTool => &[],
         Toolset::Artifacts => ARTIFACTS,
         Toolset::Python => PYTHON,
     };

@@ -15,12 +15,16 @@ pub enum Toolset {
     Artifacts,
     /// `execute_python` and `pip_install`.
     Python,
+    /// `python` alone. It is not to be set: the clients of `DIALECTS=python_tool` see it.
+    PythonTool,
 }
 
 impl Toolset {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let given = reader.text("MCP_TOOLSET").unwrap_or_default();
-        given.parse().unwrap_or_else(|_| {
+        let parsed = given.parse().ok();
+        let known = parsed.filter(|toolset| *toolset != Self::PythonTool);
+        known.unwrap_or_else(|| {
             reader.reject("MCP_TOOLSET", "`default`, `artifacts` or `python`");
             Self::Default
         })

@@ -7,6 +7,7 @@ mod credentials;
 mod dify;
 mod failure;
 mod fields;
+mod python_tool;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -24,7 +25,8 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     let dialects = state.0.config.dialects.iter();
     dialects.fold(Router::new(), |routes, dialect| match dialect {
         Dialect::Dify => routes.merge(dify::routes(state)),
-        Dialect::Jupyter | Dialect::PythonTool => routes,
+        Dialect::PythonTool => routes.merge(python_tool::routes(state)),
+        Dialect::Jupyter => routes,
     })
 }
 

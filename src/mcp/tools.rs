@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio_util::task::TaskTracker;
 
 use super::caller::Caller;
 use super::client::known::{Answers, sender};
@@ -48,6 +49,8 @@ const ALIASES: &[(&str, &str)] = &[
 pub(super) struct Call<'a> {
     pub(super) services: &'a Services,
     pub(super) toolset: Toolset,
+    /// Calls that have no answer yet, and what is still to be done after one.
+    pub(super) calls: &'a TaskTracker,
     pub(super) client: &'a Client,
     pub(super) caller: Caller,
     /// What its answer may have.

@@ -5,9 +5,10 @@
 
 mod artifacts;
 mod python;
+mod python_tool;
 
 use futures::future::BoxFuture;
-use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
+use rmcp::model::{CallToolResult, ErrorData, JsonObject, ServerJsonRpcMessage, Tool};
 
 use super::live::{self, Woken};
 use super::tools::{self, Call};
@@ -15,6 +16,7 @@ use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::api::python::PYTHON;
 use crate::config::Toolset;
+use crate::ledger::RunHandle;
 use crate::principal::Tenant;
 use crate::run::{RunError, RunRequest};
 use crate::scope::Scopes;
@@ -39,6 +41,7 @@ fn adapters(toolset: Toolset) -> &'static [Adapter] {
         Toolset::Default => &[],
         Toolset::Artifacts => artifacts::TOOLS,
         Toolset::Python => python::TOOLS,
+        Toolset::PythonTool => python_tool::TOOLS,
     }
 }
 
@@ -48,7 +51,23 @@ pub(super) fn instructions(toolset: Toolset) -> Option<&'static str> {
         Toolset::Default => None,
         Toolset::Artifacts => Some(artifacts::INSTRUCTIONS),
         Toolset::Python => Some(python::INSTRUCTIONS),
+        Toolset::PythonTool => Some(python_tool::INSTRUCTIONS),
     }
+}
+
+/// The name of the server, where its clients go by that.
+pub(super) fn server_name(toolset: Toolset) -> Option<&'static str> {
+    (toolset == Toolset::PythonTool).then_some(python_tool::NAME)
+}
+
+/// A message as the clients of a set read it, with what rmcp has no field for.
+pub(super) fn as_json(toolset: Toolset, message: &ServerJsonRpcMessage) -> Option<String> {
+    if toolset != Toolset::PythonTool {
+        return serde_json::to_string(message).ok();
+    }
+    let mut message = serde_json::to_value(message).ok()?;
+    python_tool::annotate(&mut message);
+    Some(message.to_string())
 }
 
 /// The tools that are listed for a tenant.
@@ -114,14 +133,19 @@ async fn run(
 ) -> Result<RunOutcome, CallError> {
     call.client.remember(&request.conversation);
     let run = call.services.ledger.start(call.origin(tool), request);
+    watched(call, &run).await
+}
+
+/// Waits for the end of a run while its client watches. Who goes away ends it.
+async fn watched(call: &Call<'_>, run: &RunHandle) -> Result<RunOutcome, CallError> {
     let guard = run.cancel_on_drop();
-    match live::wait(&run, call.context, &call.caller, 0, None).await {
+    match live::wait(run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {
             guard.disarm();
             let rendered = result.as_ref().as_ref().map_err(of_python)?;
-            Ok(RunOutcome::apart(&run, rendered).await)
+            Ok(RunOutcome::apart(run, rendered).await)
         }
         // Nobody reads the answer.
-        Woken::Cancelled | Woken::Due => Ok(RunOutcome::unread(&run)),
+        Woken::Cancelled | Woken::Due => Ok(RunOutcome::unread(run)),
     }
 }

@@ -63,6 +63,7 @@ pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
 use super::caller::{Caller, Delivery, RetryAfter, ToolBegun};
 use crate::body::{BodyError, Room, Whole};
+use crate::config::Toolset;
 use crate::principal::Principal;
 use crate::scope::Rights;
 
@@ -182,10 +183,21 @@ impl McpTransport {
 
     /// Opens an event stream of the old transport.
     pub fn open_stream(&self, request: &Request<Body>) -> Response {
+        self.open_stream_of(self.handler.toolset, MESSAGES, request)
+    }
+
+    /// The same for a client that sees this set of tools, and posts its messages to this path.
+    pub fn open_stream_of(
+        &self,
+        toolset: Toolset,
+        messages: &str,
+        request: &Request<Body>,
+    ) -> Response {
         match sender(request.extensions()) {
-            Ok(sender) => self
-                .legacy
-                .open(self.handler.for_one_client(), sender.principal),
+            Ok(sender) => {
+                let handler = self.handler.speaking(toolset);
+                self.legacy.open(handler, messages, sender.principal)
+            }
             Err(error) => error.into_response(),
         }
     }

@@ -272,6 +272,9 @@ converters() {
   check 'converters, fastmcp' python/.venv/bin/python python/with_fastmcp.py
 }
 
+# As vLLM connects to the Python tool of gpt-oss.
+python_tool() { MCP_URL=$1 python/.venv/bin/python python/python_tool.py; }
+
 # Each in one process for all its ways to connect.
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
@@ -291,6 +294,8 @@ conformance_suite() {
 all_clients() {
   start_cold rest
   rest_url=$REPLY
+  start_cold dialects DIALECTS=dify,python_tool
+  local dialects_url=$REPLY
   start_cold http
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
   check 'curl' curl_runs_code
@@ -298,6 +303,7 @@ all_clients() {
   check 'README, curl that fails' readme_says_what_is_wrong
   check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
+  check 'Python mcp, as vLLM connects' python_tool "$dialects_url"
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login
   check 'clients that are known by documents' apart ./run.sh documents_apart

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod dify;
+pub(crate) mod python_tool;
 
 use std::fs;
 
@@ -75,7 +76,7 @@ pub(crate) async fn nothing_is_kept(app: &TestApp) {
 #[tokio::test]
 async fn no_dialect_is_there_unless_it_is_named() {
     let plain = TestApp::on_fake().await;
-    let some = TestApp::on_fake_with(&[("DIALECTS", "jupyter")]).await;
+    let some = TestApp::on_fake_with(&[("DIALECTS", "python_tool")]).await;
     let path = "/dify/v1/sandbox/dependencies";
     let token = [("x-api-key", TOKEN)];
     for app in [plain, some] {

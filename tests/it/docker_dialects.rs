@@ -1,4 +1,4 @@
-//! Addresses for clients of other code interpreters, on the real engine: what Dify sends.
+//! Addresses for clients of other code interpreters, on the real engine: what Dify sends, and vLLM's way to connect.
 
 use axum::http::{Method, Request};
 use base64::Engine as _;
@@ -6,10 +6,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::dialects::nothing_is_kept;
+use crate::dialects::python_tool::Client;
 use crate::support::{TOKEN, TestApp, eventually};
 
-/// With the memory and the time that pandas needs on a busy machine.
-const SETTINGS: &[(&str, &str)] = &[("DIALECTS", "dify"), ("RUN_TIMEOUT", "120s")];
+/// Both dialects, with the memory and the time that pandas needs on a busy machine.
+const SETTINGS: &[(&str, &str)] = &[("DIALECTS", "dify,python_tool"), ("RUN_TIMEOUT", "120s")];
 /// What a node's result is between.
 const TAG: &str = "<<RESULT>>";
 
@@ -175,5 +176,29 @@ async fn limits_of_time_and_places_hold() {
     );
     eventually("the place is free", || app.app.parts.gate.count() == 0).await;
     nothing_is_kept(&app).await;
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gpt_oss_has_its_python() {
+    let app = app(&[]).await;
+    let mut client = Client::open(&app, &format!("/t/{TOKEN}/python/sse")).await;
+    client.greet().await;
+    let seen = [
+        client.python("x = 6\nprint(x * 7)").await,
+        client.python("print(x)").await,
+        client
+            .python("import numpy as np\nprint(np.arange(3).sum())")
+            .await,
+    ];
+    let texts = seen.map(|answer| answer["content"][0]["text"].as_str().unwrap().to_owned());
+    assert_eq!((&*texts[0], &*texts[2]), ("42\n", "3\n"));
+    assert!(
+        texts[1].ends_with("NameError: name 'x' is not defined\n"),
+        "{}",
+        texts[1]
+    );
+    nothing_is_kept(&app).await;
+    drop(client);
     app.assert_nothing_is_left().await;
 }

@@ -155,15 +155,17 @@ fn carry(head: &mut request::Parts, path: Option<&str>) -> Result<(), Credential
     Ok(())
 }
 
+/// The token in a path, if its route has a place for one.
+pub(super) fn of_path(parameters: &RawPathParams) -> Option<&str> {
+    let mut all = parameters.iter();
+    let found = all.find(|(name, _)| *name == TOKEN);
+    found.map(|(_, value)| value)
+}
+
 /// Has a request carry its token as `Authorization: Bearer`, for what lets callers in.
 pub(super) async fn carry_as_bearer(mut request: Request, next: Next) -> Response {
-    let parameters = request.extract_parts::<RawPathParams>().await;
-    let of_path = |parameters: &RawPathParams| {
-        let mut all = parameters.iter();
-        let found = all.find(|(name, _)| *name == TOKEN);
-        found.map(|(_, value)| value.to_owned())
-    };
-    let path = parameters.ok().as_ref().and_then(of_path);
+    let parameters = request.extract_parts::<RawPathParams>().await.ok();
+    let path = parameters.as_ref().and_then(of_path).map(str::to_owned);
     let (mut head, body) = request.into_parts();
     match carry(&mut head, path.as_deref()) {
         Ok(()) => next.run(Request::from_parts(head, body)).await,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
+use futures::future::ready;
 use futures::{SinkExt as _, Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
@@ -26,6 +27,7 @@ use super::message::Incoming;
 use super::shape::unbuffered;
 use super::unique::{Backlog, UniqueIds};
 use super::{KEEP_ALIVE, McpHandler};
+use crate::mcp::toolset;
 use crate::principal::Principal;
 
 /// Streams at the same time.
@@ -34,14 +36,14 @@ const MAX_STREAMS: usize = 500;
 const CAPACITY: usize = 32;
 /// Requests of one stream whose answers are still to come or not yet read. More are refused.
 const MAX_BACKLOG: usize = 256;
-/// Where messages are posted, below the public address.
+/// Where messages are posted, below the public address, unless a stream has a path of its own for them.
 pub(crate) const MESSAGES: &str = "/messages";
 
 /// All open streams.
 #[derive(Clone)]
 pub(super) struct LegacyStreams {
     open: Arc<Mutex<HashMap<String, Open>>>,
-    /// What goes before [`MESSAGES`] where the public address has a path.
+    /// What goes before the path of messages where the public address has a path.
     prefix: Arc<str>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -79,8 +81,9 @@ impl LegacyStreams {
         }
     }
 
-    /// Opens a stream for a caller. Its first event says where messages go.
-    pub(super) fn open(&self, handler: McpHandler, owner: Principal) -> Response {
+    /// Opens a stream for a caller. Its first event says that messages go to this path.
+    pub(super) fn open(&self, handler: McpHandler, messages: &str, owner: Principal) -> Response {
+        let toolset = handler.toolset;
         let stop = self.stop.child_token();
         let (input, incoming) = mpsc::channel(CAPACITY);
         let (outgoing, answers) = futures::channel::mpsc::channel::<ServerJsonRpcMessage>(CAPACITY);
@@ -116,12 +119,13 @@ impl LegacyStreams {
                 let _ = service.waiting().await;
             }
         });
-        let endpoint = format!("{}{MESSAGES}?sessionId={id}", self.prefix);
+        let endpoint = format!("{}{messages}?sessionId={id}", self.prefix);
         let closing = Closing {
             streams: self.clone(),
             id,
             _cancel: stop.drop_guard(),
         };
+        let answers = answers.filter_map(move |answer| ready(toolset::as_json(toolset, &answer)));
         events(endpoint, answers, closing)
     }
 
@@ -159,14 +163,11 @@ impl LegacyStreams {
 /// The response that sends the endpoint, then the answers.
 fn events(
     endpoint: String,
-    answers: impl Stream<Item = ServerJsonRpcMessage> + Send + 'static,
+    answers: impl Stream<Item = String> + Send + 'static,
     closing: Closing,
 ) -> Response {
     let first = stream::iter([Event::default().event("endpoint").data(endpoint)]);
-    let events = first.chain(answers.filter_map(async |message| {
-        let json = serde_json::to_string(&message).ok()?;
-        Some(Event::default().event("message").data(json))
-    }));
+    let events = first.chain(answers.map(|json| Event::default().event("message").data(json)));
     let events = events.map(move |event| {
         // Owned by the stream, so that it ends with it.
         let _ = &closing;

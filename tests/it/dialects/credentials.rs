@@ -135,10 +135,19 @@ async fn no_token_is_logged_recorded_or_counted() {
             let run = client.post(format!("{url}/dify/v1/sandbox/run{query}"));
             run.header(name, value).json(&program).send().await.unwrap();
         }
+        for path in ["python/sse", "python/messages", "nowhere"] {
+            let path = format!("{url}/t/{token}/{path}");
+            let answer = client.get(path).send().await.unwrap();
+            assert_ne!(answer.status(), 500);
+        }
     }
     let metrics = client.get(format!("{url}/metrics")).send().await.unwrap();
     let metrics = metrics.text().await.unwrap();
     let audit = std::fs::read_to_string(&audit).unwrap();
+    assert!(
+        metrics.contains(r#"route="/t/{token}/python/sse""#),
+        "{metrics}"
+    );
     assert!(audit.contains("POST /dify/v1/sandbox/run"), "{audit}");
     for text in [server.log(), metrics, audit] {
         for token in [TOKEN, wrong] {
