@@ -90,8 +90,6 @@ struct Shared {
 /// What all containers have in common.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Another path for `/data`.
-    pub data_alias: Option<&'static str>,
     /// How much they may use.
     pub limits: ContainerLimits,
     /// How long they may be idle, at most.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "kubernetes")]
 use crate::config::KubernetesConfig;
-use crate::config::{Config, StorageConfig, Toolset};
+use crate::config::{Config, StorageConfig};
 use crate::control::Control;
 use crate::egress::{Dialer, Hatches, Interception};
 use crate::executor::EngineNeeds;
@@ -16,7 +16,7 @@ use crate::executor::host_paths::{HostPaths, MountSource};
 use crate::executor::installed::{INIT, SECCOMP};
 #[cfg(feature = "kubernetes")]
 use crate::executor::kubernetes::PodSetup;
-use crate::executor::spec::{ContainerLimits, DATA_ALIAS, PRIVATE};
+use crate::executor::spec::{ContainerLimits, PRIVATE};
 use crate::pool::Setup;
 use crate::runner::catalog::Catalog;
 use crate::sandbox::SandboxEgress;
@@ -115,7 +115,6 @@ pub(super) fn setup(config: &Config, catalog: Catalog, certificates: Option<Stri
     Setup {
         catalog,
         certificates,
-        data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
         idle: config.longest_idle(),
         longest_use: config.longest_use(),
         limits: ContainerLimits {

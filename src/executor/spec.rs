@@ -35,8 +35,6 @@ pub struct ContainerSpec {
     pub data: Place,
     /// What else can be read there. Containers that run a conversation's programs have none.
     pub read_only: Vec<ReadOnlyMount>,
-    /// Another path for the same directory.
-    pub data_alias: Option<&'static str>,
     /// The user that processes run as.
     pub user: User,
     /// How much they may use.

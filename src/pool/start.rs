@@ -245,7 +245,6 @@ impl Pool {
             env: runner.env.clone(),
             data: data.place,
             read_only: Vec::new(),
-            data_alias: setup.data_alias,
             user: setup.user(data.owner),
             limits: self.limits(runner),
             hatch: setup.hatch(&network),

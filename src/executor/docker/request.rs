@@ -244,7 +244,6 @@ mod tests {
             env: vec!["HOME=/tmp".to_owned()],
             data: Place::Workspace("key".to_owned()),
             read_only: Vec::new(),
-            data_alias: None,
             user: User {
                 uid: 1000,
                 gid: 1000,

@@ -79,7 +79,6 @@ impl OnCluster {
             env: vec!["HOME=/tmp".to_owned()],
             data: Place::Slot("slot".to_owned()),
             read_only: Vec::new(),
-            data_alias: None,
             user: User {
                 uid: USER,
                 gid: USER,

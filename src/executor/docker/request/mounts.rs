@@ -6,7 +6,7 @@ use bollard::models::{
 use sandbox_init::HATCH_PATH;
 
 use crate::executor::host_paths::{HostPaths, MountSource, UnplacedError};
-use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
+use crate::executor::spec::{ContainerSpec, DATA_ALIAS, DATA_PATH, INIT_PATH, Place};
 use crate::secrets::certificates;
 
 /// Only `/data`, under all its names, can be written to.
@@ -14,6 +14,8 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
     let data = paths.find(&spec.data)?;
     let mut mounts = vec![
         mount(&data, DATA_PATH, false),
+        // A mount follows the directory and not its name, so both paths become the conversation's at once.
+        mount(&data, DATA_ALIAS, false),
         mount(&paths.find(&Place::Init)?, INIT_PATH, true),
     ];
     for read_only in &spec.read_only {
@@ -32,8 +34,6 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
         let place = Place::Certificates(certificates.clone());
         mounts.push(mount(&paths.find(&place)?, certificates::PATH, true));
     }
-    // A mount follows the directory and not its name, so both paths become the conversation's at once.
-    mounts.extend(spec.data_alias.map(|path| mount(&data, path, false)));
     Ok(mounts)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::super::Dialect;
     use super::super::tests::{body, body_at, setup, spec};
     use super::*;
-    use crate::executor::spec::{DATA_ALIAS, NetworkAccess, Provided, ReadOnlyMount};
+    use crate::executor::spec::{NetworkAccess, Provided, ReadOnlyMount};
 
     #[test]
     fn what_is_shown_can_be_read_only_and_changes_nothing_else() {
@@ -102,20 +102,6 @@ mod tests {
     }
 
     #[test]
-    fn another_name_for_the_directory_is_one_more_mount_of_it() {
-        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let mut spec = spec(NetworkAccess::None);
-        spec.data_alias = Some(DATA_ALIAS);
-        let mut with = body(&spec, Dialect::Docker);
-        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
-        let mut alias = mounts.pop().unwrap();
-        assert_eq!(alias["Target"], "/mnt/data");
-        alias["Target"] = mounts[0]["Target"].clone();
-        assert_eq!(alias, mounts[0]);
-        assert_eq!(with, without);
-    }
-
-    #[test]
     fn a_volume_changes_the_mounts_only() {
         let on_host = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut setup = setup();
@@ -131,6 +117,16 @@ mod tests {
         [
           {
             "Target": "/data",
+            "Source": "files",
+            "Type": "volume",
+            "ReadOnly": false,
+            "VolumeOptions": {
+              "NoCopy": true,
+              "Subpath": "key"
+            }
+          },
+          {
+            "Target": "/mnt/data",
             "Source": "files",
             "Type": "volume",
             "ReadOnly": false,

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::ServerPod;
 use crate::executor::host_paths::MountSource;
 use crate::executor::spec::{
-    ContainerLimits, DATA_ALIAS, HatchSpec, Place, Priority, Provided, ReadOnlyMount, User,
+    ContainerLimits, HatchSpec, Place, Priority, Provided, ReadOnlyMount, User,
 };
 
 fn setup() -> PodSetup {
@@ -47,7 +47,6 @@ fn spec(network: NetworkAccess) -> ContainerSpec {
         env: vec!["HOME=/tmp".to_owned()],
         data: Place::Slot("s-1".to_owned()),
         read_only: Vec::new(),
-        data_alias: None,
         user: User {
             uid: 1000,
             gid: 1000,
@@ -219,7 +218,6 @@ fn nodes_that_are_avoided_are_named_one_by_one() {
 #[test]
 fn what_is_shown_is_a_part_of_the_claim() {
     let mut spec = spec(NetworkAccess::None);
-    spec.data_alias = Some(DATA_ALIAS);
     spec.read_only = vec![ReadOnlyMount {
         place: Place::Operator(Provided::Wheelhouse),
         target: "/packages/wheelhouse",
@@ -244,9 +242,9 @@ fn what_is_shown_is_a_part_of_the_claim() {
     });
     insta::assert_snapshot!(mounts.collect::<Vec<_>>().join("\n"), @"
     /data files:mcp/.tmp/s-1
+    /mnt/data files:mcp/.tmp/s-1
     /.sandbox-init files:mcp/.bin/init read-only
     /packages/wheelhouse files:wheels read-only
-    /mnt/data files:mcp/.tmp/s-1
     /tmp tmp:-
     /dev/shm shm:-
     ");

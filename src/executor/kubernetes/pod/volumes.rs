@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::config::KubernetesConfig;
 use crate::executor::host_paths::{HostPaths, MountSource, UnplacedError};
-use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
+use crate::executor::spec::{ContainerSpec, DATA_ALIAS, DATA_PATH, INIT_PATH, Place};
 
 /// The volume that is the claim.
 const FILES: &str = "files";
@@ -51,14 +51,12 @@ pub(super) fn mounts(
     };
     let mut mounts = vec![
         part(&spec.data, DATA_PATH, false)?,
+        // A mount follows the directory and not its name, so both paths become the conversation's at once.
+        part(&spec.data, DATA_ALIAS, false)?,
         part(&Place::Init, INIT_PATH, true)?,
     ];
     for read_only in &spec.read_only {
         mounts.push(part(&read_only.place, read_only.target, true)?);
-    }
-    // A mount follows the directory and not its name, so both paths become the conversation's at once.
-    if let Some(alias) = spec.data_alias {
-        mounts.push(part(&spec.data, alias, false)?);
     }
     mounts.extend(IN_MEMORY.map(|(name, target, _)| VolumeMount {
         name: name.to_owned(),
