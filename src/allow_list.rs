@@ -265,6 +265,22 @@ impl AllowList {
         })
     }
 
+    /// Whether something is listed for these hosts, on whatever port.
+    pub fn covers(&self, hosts: &Pattern) -> bool {
+        match hosts {
+            Pattern::Exact(name) => self.find(name).is_some(),
+            many @ Pattern::Below(_) => self.listed.contains_key(many),
+        }
+    }
+
+    /// What of it another list covers.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        let mut within = self.clone();
+        within.listed.retain(|hosts, _| other.covers(hosts));
+        within
+    }
+
     /// Whether a host is listed on the port of TLS.
     pub fn has_tls(&self, name: &HostName) -> bool {
         self.find(name)

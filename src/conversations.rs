@@ -80,6 +80,7 @@ impl Conversations {
         self.kernels.retire(key, KernelLoss::Deleted);
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
+        self.gate.grants.forget(key);
         self.pool.retire(key);
         self.files.delete_all(key).await
     }

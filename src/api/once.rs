@@ -1,4 +1,5 @@
-//! Programs that leave nothing behind: each in a conversation of its own, which is gone afterwards.
+//! Programs with a conversation of their own each, which is deleted afterwards. Until then, and for ten minutes in the
+//! ledger, what they printed is their caller's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

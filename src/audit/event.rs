@@ -108,6 +108,16 @@ pub enum Event {
         /// The one that it has.
         new_name: String,
     },
+    /// Somebody was asked for hosts that are not listed.
+    HostsAsked {
+        /// By whose program, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// The hosts.
+        hosts: Vec<String>,
+        /// Whether they were allowed.
+        allowed: bool,
+    },
     /// A client was let in for somebody who has pasted a token.
     LoginGranted {
         /// Whose token it is.

@@ -14,8 +14,6 @@ use super::reader::Reader;
 pub enum Dialect {
     /// The sandbox of Dify, below `/dify`.
     Dify,
-    /// The server of Jupyter, below `/jupyter`.
-    Jupyter,
     /// The Python tool of gpt-oss, which vLLM connects to, below `/python`.
     PythonTool,
 }

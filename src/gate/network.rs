@@ -85,13 +85,15 @@ pub enum NetworkState {
 }
 
 impl Reach {
-    /// The same with hosts that a person has allowed. If that is too many, it is without them.
+    /// The same with hosts that a person has allowed, but for those of which the list has something itself. If that is
+    /// too many, it is without them.
     fn with(self, granted: &[Entry]) -> Self {
         match self {
             Self::Listed(list) if !granted.is_empty() => {
+                let new = granted.iter().filter(|host| !list.covers(&host.pattern));
                 // The operator has written none of them, so they lead to public addresses only.
-                let granted = AllowList::new(granted.iter().cloned()).map(AllowList::unnamed);
-                let both = granted.and_then(|granted| list.and(&granted));
+                let new = AllowList::new(new.cloned()).map(AllowList::unnamed);
+                let both = new.and_then(|new| list.and(&new));
                 Self::Listed(both.map_or(list, Arc::new))
             }
             other => other,
@@ -203,7 +205,7 @@ impl NetworkPolicy {
             Reach::Nothing => Err(closed(
                 "programs of this tenant have none, which the server's operator can change",
             )),
-            Reach::Listed(list) if list.is_empty() => Err(closed(
+            Reach::Listed(list) if list.is_empty() && hosts.is_empty() => Err(closed(
                 "no host is listed that programs may reach, which the server's operator can change",
             )),
             Reach::Listed(list) if hosts.is_empty() => {

@@ -6,6 +6,7 @@ use tokio::task::spawn_blocking;
 
 use super::network::{Asked, Reach};
 use super::{Gate, GateError};
+use crate::allow_list::AllowList;
 use crate::conversation::Conversation;
 use crate::egress::HostAccess;
 use crate::executor::spec::NetworkAccess;
@@ -38,7 +39,12 @@ impl Gate {
         let network = self.network.for_run(&limits.network, asked).await;
         match network.map_err(GateError::Network)? {
             NetworkAccess::Listed(access) if !secrets.is_empty() => {
-                let bound = self.bound(conversation, secrets, access).await?;
+                // They are for hosts that the operator has listed, whatever a person has allowed.
+                let list = match self.network.reach(&limits.network) {
+                    Reach::Listed(listed) => access.list.within(&listed),
+                    Reach::Nothing | Reach::Internet => AllowList::default(),
+                };
+                let bound = self.bound(conversation, secrets, access, list).await?;
                 Ok(NetworkAccess::Listed(bound))
             }
             network => Ok(network),
@@ -50,9 +56,9 @@ impl Gate {
         conversation: &Conversation,
         secrets: Vec<Arc<DeclaredSecret>>,
         access: Arc<HostAccess>,
+        list: AllowList,
     ) -> Result<Arc<HostAccess>, SecretError> {
         let (all, key) = (self.secrets.clone(), conversation.key().clone());
-        let list = Arc::clone(&access.list);
         // Their values are in files, of which nobody knows where they are.
         let bound = spawn_blocking(move || all.bind(key.as_str(), &secrets, &list)).await;
         let secrets = bound.map_err(|_| SecretError::Failed)??;

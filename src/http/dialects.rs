@@ -26,7 +26,6 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     dialects.fold(Router::new(), |routes, dialect| match dialect {
         Dialect::Dify => routes.merge(dify::routes(state)),
         Dialect::PythonTool => routes.merge(python_tool::routes(state)),
-        Dialect::Jupyter => routes,
     })
 }
 

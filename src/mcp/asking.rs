@@ -11,8 +11,13 @@ use rmcp::model::{
 };
 use serde::Deserialize as _;
 
+use super::live::with_signs_of_life;
 use super::tools::Call;
-use crate::gate::grants::ALLOWED_FOR;
+use crate::allow_list::Entry;
+use crate::api::code::Code;
+use crate::api::error::CallError;
+use crate::audit::{Change, Event};
+use crate::gate::grants::{ALLOWED_FOR, Consent};
 use crate::run::RunRequest;
 
 /// How long a person may take within a session.
@@ -26,45 +31,77 @@ pub(super) enum Asked {
     Input(InputRequiredResult),
 }
 
-/// Asks for those of a run's hosts that can be allowed, and that were neither allowed nor refused lately.
-pub(super) async fn ask(call: &Call<'_>, request: &RunRequest) -> Asked {
+/// Asks for those of a run's hosts that a person can allow and has not answered for lately.
+///
+/// # Errors
+/// The person does not allow them.
+pub(super) async fn ask(
+    call: &Call<'_>,
+    tool: &'static str,
+    request: &RunRequest,
+) -> Result<Asked, CallError> {
     let (caller, gate) = (&call.caller.principal, &call.services.status.gate);
-    let conversation = &request.conversation;
-    let unlisted = gate.askable(caller, conversation, &request.hosts);
-    if unlisted.is_empty() || !shows_forms(call) {
-        return Asked::Begin;
+    let (conversation, key) = (&request.conversation, request.conversation.key());
+    let askable = || gate.askable(caller, conversation, &request.hosts);
+    if askable().is_empty() || !shows_forms(call) {
+        return Ok(Asked::Begin);
     }
-    let names: Vec<_> = unlisted.iter().map(ToString::to_string).collect();
-    let names = names.join(" and ");
-    let action = if asks_by_answer(call) {
-        // The answer counts for the hosts that it was asked for and for no others.
-        let key = format!("reach {names}");
-        match call.inputs.get(&key) {
-            None => return Asked::Input(required(key, &names)),
-            Some(answer) => ElicitResult::deserialize(answer).ok(),
+    let turn = gate.grants.turn(caller, key);
+    let _turn = turn.lock().await;
+    // Who had the turn before may have been asked the same.
+    let hosts = askable();
+    if hosts.is_empty() {
+        return Ok(Asked::Begin);
+    }
+    let consent = if asks_by_answer(call) {
+        let question = gate.grants.take_question(caller, key, &hosts);
+        match question.and_then(|name| call.inputs.get(&name)) {
+            None => {
+                let name = gate.grants.question(caller, key, &hosts);
+                let question = InputRequest::Elicitation(ElicitRequest::new(form(&hosts)));
+                let questions = BTreeMap::from([(name, question)]);
+                return Ok(Asked::Input(InputRequiredResult::from_input_requests(
+                    questions,
+                )));
+            }
+            Some(answer) => consent(ElicitResult::deserialize(answer).ok()),
         }
     } else {
         let peer = &call.context.peer;
-        let asked = peer.create_elicitation_with_timeout(form(&names), Some(PATIENCE));
+        let asked = peer.create_elicitation_with_timeout(form(&hosts), Some(PATIENCE));
+        // Boxed, because it is large and few calls need it.
+        let asked = Box::pin(with_signs_of_life(asked, call.context, &call.caller));
         let answer = call.context.ct.run_until_cancelled(asked).await;
-        answer.and_then(Result::ok)
+        consent(answer.and_then(Result::ok))
     };
-    let is_allowed = match action.map(|answer| answer.action) {
-        Some(ElicitationAction::Accept) => true,
-        Some(ElicitationAction::Decline) => false,
-        // Whoever closes the form has not answered, and can be asked again.
-        Some(_) | None => return Asked::Begin,
-    };
-    gate.grants
-        .note(caller, conversation.key(), &unlisted, is_allowed);
-    Asked::Begin
+    gate.grants.note(caller, key, &hosts, consent);
+    call.services.status.audit.record(|| Event::HostsAsked {
+        change: Change::of(&call.origin(tool), conversation),
+        hosts: hosts.iter().map(ToString::to_string).collect(),
+        allowed: consent == Consent::Allowed,
+    });
+    match consent {
+        Consent::Allowed => Ok(Asked::Begin),
+        Consent::Refused => Err(not_allowed("does not allow", &hosts)),
+        Consent::Closed => Err(not_allowed("was asked and has not answered for", &hosts)),
+    }
 }
 
-/// Whether the client shows forms to a person. Without a word of which kind, it does (revision 2025-06-18).
+fn not_allowed(what: &str, hosts: &[Entry]) -> CallError {
+    let message = format!(
+        "hosts: the person at the client {what} {}: do without, or ask them",
+        names(hosts, " and ")
+    );
+    CallError::new(Code::HostNotListed, message)
+}
+
+/// Whether the client shows forms to a person, and reads what is sent before the answer. Without a word of which kind of
+/// forms, it shows these (revision 2025-06-18).
 fn shows_forms(call: &Call<'_>) -> bool {
     let capabilities = call.context.client_capabilities();
     let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+    let has_forms = elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none());
+    has_forms && (call.caller.may_stream || asks_by_answer(call))
 }
 
 /// Whether the client takes no requests of a server, but answers that ask for input.
@@ -73,19 +110,28 @@ fn asks_by_answer(call: &Call<'_>) -> bool {
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-fn required(key: String, names: &str) -> InputRequiredResult {
-    let question = InputRequest::Elicitation(ElicitRequest::new(form(names)));
-    InputRequiredResult::from_input_requests(BTreeMap::from([(key, question)]))
+fn consent(answer: Option<ElicitResult>) -> Consent {
+    match answer.map(|answer| answer.action) {
+        Some(ElicitationAction::Accept) => Consent::Allowed,
+        Some(ElicitationAction::Decline) => Consent::Refused,
+        Some(_) | None => Consent::Closed,
+    }
+}
+
+fn names(hosts: &[Entry], between: &str) -> String {
+    let names: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    names.join(between)
 }
 
 /// A form without fields: to accept it, or not.
-fn form(names: &str) -> ElicitRequestParams {
+fn form(hosts: &[Entry]) -> ElicitRequestParams {
     let hours = ALLOWED_FOR.as_secs() / 3600;
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: format!(
-            "May programs of this conversation reach {names} for the next {hours} hours? Whatever they have, they can send \
-             there."
+            "May programs of this conversation reach these hosts for the next {hours} hours? Whatever the programs have, \
+             they can send there.\n- {}",
+            names(hosts, "\n- ")
         ),
         requested_schema: ElicitationSchema::new(BTreeMap::new()),
     }

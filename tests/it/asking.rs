@@ -134,7 +134,7 @@ fn by_an_answer() -> ClientLifecycleMode {
 async fn the_person_is_asked_once_for_each_conversation(#[case] lifecycle: ClientLifecycleMode) {
     use ElicitationAction::{Accept, Cancel, Decline};
     let app = TestApp::on_fake_with(&SETTINGS).await;
-    let person = Person::who_answers([Accept, Decline, Accept, Cancel, Accept]);
+    let person = Person::who_answers([Accept, Decline, Accept, Cancel]);
     let client = Client::new(&app, person, lifecycle).await;
     let mut told = Vec::new();
     for (conversation, hosts) in [
@@ -152,13 +152,13 @@ async fn the_person_is_asked_once_for_each_conversation(#[case] lifecycle: Clien
     insta::allow_duplicates! {
     insta::assert_snapshot!(told.join("\n"), @r#"
     network_failed []
-    network_failed ["May programs of this conversation reach db.test:5432 and new.test for the next 8 hours? Whatever they have, they can send there."]
+    network_failed ["May programs of this conversation reach these hosts for the next 8 hours? Whatever the programs have, they can send there.\n- new.test\n- db.test:5432"]
     network_failed []
-    host_not_listed ["May programs of this conversation reach new.test for the next 8 hours? Whatever they have, they can send there."]
+    host_not_listed ["May programs of this conversation reach these hosts for the next 8 hours? Whatever the programs have, they can send there.\n- new.test"]
     host_not_listed []
-    network_failed ["May programs of this conversation reach other.test for the next 8 hours? Whatever they have, they can send there."]
-    host_not_listed ["May programs of this conversation reach new.test for the next 8 hours? Whatever they have, they can send there."]
-    network_failed ["May programs of this conversation reach new.test for the next 8 hours? Whatever they have, they can send there."]
+    network_failed ["May programs of this conversation reach these hosts for the next 8 hours? Whatever the programs have, they can send there.\n- other.test"]
+    host_not_listed ["May programs of this conversation reach these hosts for the next 8 hours? Whatever the programs have, they can send there.\n- new.test"]
+    host_not_listed []
     "#);
     }
     // What was allowed holds for this caller's requests of another kind, and for no other conversation.
@@ -205,6 +205,51 @@ async fn nobody_is_asked_for_what_nobody_may_allow(#[case] lifecycle: ClientLife
         client.run("demo", &["new.test"]).await,
         "host_not_listed []"
     );
+}
+
+/// A client cannot answer what was not asked, or twice.
+#[tokio::test]
+async fn an_answer_without_a_question_is_none() {
+    let app = TestApp::on_fake_with(&SETTINGS).await;
+    let ask = async |hosts: &str, answered: Option<&str>| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} }
+        });
+        let mut params = json!({
+            "name": "run_code", "_meta": meta,
+            "arguments": { "conversationId": "demo", "language": "shell", "code": "echo hello", "hosts": [hosts] }
+        });
+        if let Some(name) = answered {
+            params["inputResponses"] = json!({ name: { "action": "accept" } });
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request = post()
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", "run_code")
+            .body(Body::from(body.to_string()));
+        let answer = app.send(request.unwrap()).await.text();
+        let json = answer.lines().find_map(|line| line.strip_prefix("data: {"));
+        let json = json.map_or(answer.clone(), |rest| format!("{{{rest}"));
+        serde_json::from_str::<Value>(&json).unwrap()["result"].take()
+    };
+    let question = |answer: &Value| {
+        let questions = answer["inputRequests"].as_object();
+        let questions = questions.unwrap_or_else(|| panic!("{answer}"));
+        questions.keys().next().unwrap().clone()
+    };
+    for made_up in ["reach_00", "reach new.test"] {
+        question(&ask("new.test", Some(made_up)).await);
+    }
+    let name = question(&ask("new.test", None).await);
+    let passed = ask("new.test", Some(&name)).await;
+    assert_eq!(passed["structuredContent"]["code"], PASSED, "{passed}");
+    question(&ask("other.test", Some(&name)).await);
+    let name = question(&ask("other.test", None).await);
+    question(&ask("evil.test", Some(&name)).await);
 }
 
 /// What a model writes is no answer of a person's, whatever it is called.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use axum::RequestExt as _;
 use axum::extract::{RawPathParams, Request};
-use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue, ORIGIN};
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::http::{HeaderMap, request};
 use axum::middleware::Next;
@@ -63,6 +63,12 @@ fn find(
 ) -> Result<Option<(Carrier, String)>, CredentialsError> {
     let texts = |name| headers.get_all(name).iter().flat_map(HeaderValue::to_str);
     let authorizations = texts(AUTHORIZATION).filter_map(of_authorization);
+    // Browsers send what they know of `Basic` by themselves, for whatever page calls.
+    let is_of_a_page = headers.contains_key(ORIGIN);
+    let authorizations = authorizations.filter_map(|(is_basic, token)| {
+        let is_ambient = is_basic && is_of_a_page;
+        (!is_ambient).then_some(token)
+    });
     let keys = texts(API_KEY).map(|key| key.trim().to_owned());
     let in_query = pairs(query).filter(|pair| is_token(pair)).map(value);
     let all = authorizations
@@ -85,11 +91,12 @@ fn find(
 
 /// The token of an `Authorization` header in any form that clients give it: `Bearer`, Jupyter's `token`, or `Basic`
 /// (RFC 7617), which is made of an address with a token before its host. There it may be the name or the password.
-fn of_authorization(header: &str) -> Option<String> {
+/// Returns whether it was `Basic`, too.
+fn of_authorization(header: &str) -> Option<(bool, String)> {
     let (scheme, rest) = header.split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case(TOKEN) {
-        return Some(rest.to_owned());
+        return Some((false, rest.to_owned()));
     }
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
@@ -97,7 +104,7 @@ fn of_authorization(header: &str) -> Option<String> {
     let pair = String::from_utf8(BASE64_STANDARD.decode(rest).ok()?).ok()?;
     let (name, password) = pair.split_once(':').unwrap_or((&pair, ""));
     let token = if password.is_empty() { name } else { password };
-    Some(token.to_owned())
+    Some((true, token.to_owned()))
 }
 
 fn pairs(query: Option<&str>) -> impl Iterator<Item = &str> {
@@ -181,6 +188,16 @@ mod tests {
 
     fn basic(pair: &str) -> String {
         format!("Basic {}", BASE64_STANDARD.encode(pair))
+    }
+
+    #[test]
+    fn what_browsers_send_by_themselves_is_no_token() {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, basic("x:T").parse().unwrap());
+        headers.insert(ORIGIN, HeaderValue::from_static("http://localhost:3000"));
+        assert_eq!(find(&headers, None, None), Ok(None));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer T"));
+        assert!(find(&headers, None, None).unwrap().is_some());
     }
 
     fn of_header(value: &str) -> Option<String> {

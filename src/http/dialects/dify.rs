@@ -118,8 +118,8 @@ impl Program {
 fn as_script(code: &str) -> String {
     let code = Value::from(code);
     format!(
-        "new Function(\"exports\", \"require\", \"module\", \"__filename\", \"__dirname\", {code})\
-         .call({{}}, {{}}, require, {{ exports: {{}} }}, \"/data/main.js\", \"/data\");\n"
+        "((module) => new Function(\"exports\", \"require\", \"module\", \"__filename\", \"__dirname\", {code})\
+         .call(module.exports, module.exports, require, module, \"/data/main.js\", \"/data\"))({{ exports: {{}} }});\n"
     )
 }
 

@@ -193,7 +193,7 @@ pub(super) async fn call(
     let note = ignored::<Arguments>(NAME, &arguments);
     let request = request(call, arguments)?;
     call.client.remember(&request.conversation);
-    if let Asked::Input(required) = asking::ask(call, &request).await {
+    if let Asked::Input(required) = asking::ask(call, NAME, &request).await? {
         return Ok(required.into());
     }
     let limits = &call.services.limits;

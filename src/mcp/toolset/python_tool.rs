@@ -60,7 +60,8 @@ fn tool() -> Tool {
 
 /// Says of every listed tool that its schema is not to be in the prompt.
 pub(super) fn annotate(message: &mut Value) {
-    let tools = message["result"].get_mut("tools");
+    let result = message.get_mut("result");
+    let tools = result.and_then(|result| result.get_mut("tools"));
     for tool in tools.and_then(Value::as_array_mut).into_iter().flatten() {
         tool["annotations"]["include_in_prompt"] = json!(false);
     }
