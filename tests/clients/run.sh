@@ -43,6 +43,7 @@ install() {
   python_environment agents
   python_environment mcpo
   python_environment rest
+  librechat_environment
 }
 
 node_environment() {
@@ -52,6 +53,13 @@ node_environment() {
     (cd node && if ! [ -x node_modules/.bin/node ]; then npm rebuild --silent node; fi)
     cp node/package-lock.json node/node_modules/installed
   fi
+}
+
+# Half a gigabyte, unpacked, of which nothing runs scripts.
+librechat_environment() {
+  cmp -s librechat/package-lock.json librechat/node_modules/installed && return
+  node_packages librechat --ignore-scripts --omit=optional
+  cp librechat/package-lock.json librechat/node_modules/installed
 }
 
 # More than a gigabyte, unpacked. None of it runs scripts when it is installed.
@@ -275,6 +283,11 @@ converters() {
 # As vLLM connects to the Python tool of gpt-oss.
 python_tool() { MCP_URL=$1 python/.venv/bin/python python/python_tool.py; }
 
+# With the token in the address, as LibreChat is told.
+librechat() {
+  LIBRECHAT_CODE_BASEURL=${1/:\/\//:\/\/$MCP_API_TOKEN@}/librechat/v1 node/node_modules/.bin/node librechat/drive.mjs
+}
+
 # Each in one process for all its ways to connect.
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
@@ -294,7 +307,7 @@ conformance_suite() {
 all_clients() {
   start_cold rest
   rest_url=$REPLY
-  start_cold dialects DIALECTS=dify,python_tool
+  start_cold dialects DIALECTS=dify,librechat,python_tool
   local dialects_url=$REPLY
   start_cold http
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
@@ -304,6 +317,7 @@ all_clients() {
   check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
   check 'Python mcp, as vLLM connects' python_tool "$dialects_url"
+  check "LibreChat's tools" librechat "$dialects_url"
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login
   check 'clients that are known by documents' apart ./run.sh documents_apart

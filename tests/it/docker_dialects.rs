@@ -1,4 +1,4 @@
-//! Addresses for clients of other code interpreters, on the real engine: what Dify sends, and vLLM's way to connect.
+//! Addresses for clients of other code interpreters, on the real engine: what Dify and LibreChat send, and vLLM's way to connect.
 
 use axum::http::{Method, Request};
 use base64::Engine as _;
@@ -200,5 +200,63 @@ async fn gpt_oss_has_its_python() {
     );
     nothing_is_kept(&app).await;
     drop(client);
+    app.assert_nothing_is_left().await;
+}
+
+/// What LibreChat's tool for Bash sends, with the files that the answer before had.
+async fn bash(app: &TestApp, code: &str, args: &[&str], before: &Value) -> Value {
+    let none = Vec::new();
+    let files = before["files"].as_array().unwrap_or(&none).iter();
+    let files: Vec<_> = files
+        .map(|file| {
+            json!({
+                "id": file["id"], "storage_session_id": file["storage_session_id"], "name": file["name"],
+                "kind": "user", "resource_id": "u1"
+            })
+        })
+        .collect();
+    let body =
+        json!({ "lang": "bash", "code": code, "args": args, "files": files, "user_id": "u1" });
+    let token = BASE64_STANDARD.encode(format!("{TOKEN}:"));
+    let request = Request::post("/librechat/v1/exec")
+        .header("host", "localhost:8080")
+        .header("authorization", format!("Basic {token}"));
+    let answer = app.send(request.body(body.to_string().into()).unwrap());
+    answer.await.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_librechat_go_from_one_program_to_the_next() {
+    let app = TestApp::on_docker_with(&[("DIALECTS", "librechat")]).await;
+    let code = "cd /mnt/data; mkdir -p sub .cache; echo x > .cache/x; echo a > a.txt; echo b > sub/b.txt; echo c > c.txt; echo \"$1\"";
+    let first = bash(&app, code, &["it's an argument"], &json!(null)).await;
+    assert_eq!(first["stdout"], "it's an argument\n", "{first}");
+    let code =
+        "cat /mnt/data/sub/b.txt; echo more >> /mnt/data/a.txt; rm /mnt/data/c.txt; kill -9 $$";
+    let second = bash(&app, code, &[], &first).await;
+    let names = |answer: &Value, kind: &str| {
+        let files = answer["files"].as_array().unwrap().iter();
+        let of_kind = files.filter(|file| kind.is_empty() || file.get(kind).is_some());
+        let names: Vec<_> = of_kind
+            .map(|file| file["name"].as_str().unwrap().to_owned())
+            .collect();
+        names.join(" ")
+    };
+    insta::assert_snapshot!(
+        [names(&first, ""), names(&second, ""), names(&second, "inherited"), names(&second, "modified_from")].join("\n"),
+        @r"
+    a.txt c.txt sub/b.txt
+    a.txt sub/b.txt
+    sub/b.txt
+    a.txt
+    "
+    );
+    assert_eq!(
+        [&second["stdout"], &second["deleted_files"], &second["code"]],
+        [&json!("b\n"), &json!(["c.txt"]), &json!(137)],
+        "{second}"
+    );
+    let third = bash(&app, "cat /mnt/data/a.txt", &[], &second).await;
+    assert_eq!(third["stdout"], "a\nmore\n", "{third}");
     app.assert_nothing_is_left().await;
 }

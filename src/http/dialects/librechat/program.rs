@@ -1,0 +1,291 @@
+//! `POST /exec`: copies the files in, runs the program, and says which files there are now and where they come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::io::ReaderStream;
+
+use super::reference::{self, FileRef, file_id, new_session};
+use crate::api::python::PYTHON;
+use crate::audit::Origin;
+use crate::conversation::Conversation;
+use crate::conversations::Incoming;
+use crate::executor::Stream;
+use crate::files::FilesError;
+use crate::http::HttpState;
+use crate::http::dialects::fields::Fields;
+use crate::http::rest::{ApiError, FromCaller};
+use crate::principal::Tenant;
+use crate::run::outcome::{Outcome, Rendered, RunStatus};
+use crate::run::{KernelWish, RunRequest};
+use crate::services::Services;
+use crate::workspace::Existing;
+
+/// Most files that a program can be given.
+const MAX_INPUTS: usize = 200;
+/// Most files that an answer names.
+const MAX_FILES: usize = 50;
+/// The image that has all that such a client's Bash programs call.
+const WORKBENCH: &str = "workbench";
+const SHELL: &str = "shell";
+const TYPESCRIPT: &str = "typescript";
+
+/// A program and what it is to have.
+#[derive(Debug, Deserialize)]
+pub(super) struct Program {
+    lang: String,
+    code: String,
+    /// What it finds as its arguments.
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    files: Vec<FileRef>,
+}
+
+pub(super) async fn run(
+    State(state): State<HttpState>,
+    FromCaller(origin): FromCaller,
+    Fields(program): Fields<Program>,
+) -> Result<Json<Value>, ApiError> {
+    let _unanswered = state.0.calls.token();
+    let services = &state.0.services;
+    let (language, code) = program.source(services, origin.caller.tenant())?;
+    if program.files.len() > MAX_INPUTS {
+        let message = format!("files has more than {MAX_INPUTS}: name fewer");
+        return Err(ApiError::arguments(message));
+    }
+    let session = new_session(services, &origin.caller)?;
+    let inputs = Inputs::copied(&state, &origin, &session, program.files).await?;
+    let run = services
+        .ledger
+        .start(origin, request(&session, language, code));
+    let _guard = run.cancel_on_drop();
+    match run.ended().await.as_ref() {
+        Ok(rendered) => answer(services, &session, &inputs, rendered)
+            .await
+            .map(Json),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Program {
+    /// The runner, and what it is to run.
+    fn source(
+        &self,
+        services: &Services,
+        tenant: &Tenant,
+    ) -> Result<(&'static str, String), ApiError> {
+        let language = match &*self.lang {
+            "bash" | "sh" => {
+                let view = services.status.view_for(tenant);
+                if view.find(WORKBENCH).is_some() {
+                    WORKBENCH
+                } else {
+                    SHELL
+                }
+            }
+            "py" | "python" => PYTHON,
+            "js" | "javascript" | "node" | "nodejs" | "ts" | "typescript" | "bun" | "bun-js" => {
+                TYPESCRIPT
+            }
+            other => {
+                let other: String = other.chars().take(64).collect();
+                return Err(ApiError::arguments(format!(
+                    "Unsupported language: {other}"
+                )));
+            }
+        };
+        let code = &self.code;
+        let quoted = |text: &String| format!("'{}'", text.replace('\'', r"'\''"));
+        let code = match (language, &*self.args) {
+            (_, []) => code.clone(),
+            (PYTHON, args) => format!(
+                "import sys; sys.argv[1:] = {}; del sys\n{code}",
+                json!(args)
+            ),
+            (WORKBENCH | SHELL, args) => {
+                let args: Vec<_> = args.iter().map(quoted).collect();
+                format!("set -- {}\n{code}", args.join(" "))
+            }
+            (_, args) => format!(
+                "process.argv.splice(2, Infinity, ...{});\n{code}",
+                json!(args)
+            ),
+        };
+        Ok((language, code))
+    }
+}
+
+fn request(session: &Conversation, language: &str, code: String) -> RunRequest {
+    RunRequest {
+        conversation: session.clone(),
+        language: language.to_owned(),
+        code,
+        stdin: None,
+        network: false,
+        hosts: Vec::new(),
+        granted: Vec::new(),
+        secrets: Vec::new(),
+        environment: BTreeMap::new(),
+        timeout: None,
+        time_argument: None,
+        stateful: false,
+        kernel: KernelWish::default(),
+    }
+}
+
+/// The files that a program was given.
+#[derive(Default)]
+struct Inputs {
+    /// Where each comes from, by its name.
+    copied: BTreeMap<String, FileRef>,
+    /// Those that are not there any more.
+    missing: Vec<String>,
+}
+
+impl Inputs {
+    /// Copies the files into a session. Of two with one name, the last counts. One that is gone does not keep a program
+    /// from running: it may do without, and so would every later one be kept.
+    async fn copied(
+        state: &HttpState,
+        origin: &Origin,
+        session: &Conversation,
+        files: Vec<FileRef>,
+    ) -> Result<Self, ApiError> {
+        let services = &state.0.services;
+        let by_name: BTreeMap<_, _> = files
+            .into_iter()
+            .map(|file| (file.name.clone(), file))
+            .collect();
+        let mut inputs = Self::default();
+        for (name, file) in by_name {
+            let theirs = reference::session(services, &origin.caller, &file.storage_session_id);
+            let opened = match theirs {
+                Ok(theirs) => reference::open(services, &theirs, &file.id).await,
+                Err(_) => Err(FilesError::NotFound(name.clone())),
+            };
+            let (_, open) = match opened {
+                Ok(opened) => opened,
+                Err(FilesError::NotFound(_)) => {
+                    inputs.missing.push(name);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let body = ReaderStream::new(tokio::fs::File::from_std(open.file));
+            let incoming = Incoming {
+                declared: Some(open.size),
+                patience: state.0.config.patience.body,
+                body: futures::TryStreamExt::map_err(body, FilesError::Read),
+            };
+            let conversations = &services.conversations;
+            let stored = conversations
+                .receive(origin, session, &name, Existing::Replace, incoming)
+                .await?;
+            inputs.copied.insert(stored.file.name, file);
+        }
+        Ok(inputs)
+    }
+}
+
+async fn answer(
+    services: &Services,
+    session: &Conversation,
+    inputs: &Inputs,
+    rendered: &Rendered,
+) -> Result<Value, ApiError> {
+    let outcome = &rendered.outcome;
+    let changed: BTreeSet<_> = outcome
+        .files
+        .iter()
+        .filter(|file| file.new)
+        .map(|file| &*file.name)
+        .collect();
+    let there = services.files.list(session).await?.files;
+    let is_hidden = |name: &str| name.split('/').any(|part| part.starts_with('.'));
+    let shown = there.iter().filter(|file| !is_hidden(&file.name));
+    let files = shown.take(MAX_FILES).map(|file| {
+        let new = json!({ "id": file_id(session, &file.name), "name": file.name, "storage_session_id": session.id() });
+        match inputs.copied.get(&file.name) {
+            None => new,
+            Some(from) if changed.contains(&*file.name) => with(new, "modified_from", &json!({
+                "id": from.id, "storage_session_id": from.storage_session_id
+            })),
+            Some(from) => json!({
+                "id": from.id, "name": file.name, "storage_session_id": from.storage_session_id, "inherited": true
+            }),
+        }
+    });
+    let files: Vec<_> = files.collect();
+    let deleted = inputs
+        .copied
+        .keys()
+        .filter(|name| !there.iter().any(|file| file.name == **name));
+    let deleted: Vec<_> = deleted.collect();
+    let ended = Ended::of(outcome);
+    Ok(json!({
+        "session_id": session.id(),
+        "stdout": outcome.captured.text(Stream::Stdout),
+        "stderr": stderr(outcome, inputs, ended.message.as_deref()),
+        "files": files,
+        "deleted_files": deleted,
+        "code": outcome.exit_code,
+        "signal": ended.signal,
+        "message": ended.message,
+        "status": ended.status,
+        "wall_time": crate::run::outcome::milliseconds(outcome.wall),
+    }))
+}
+
+fn with(mut object: Value, name: &str, value: &Value) -> Value {
+    object[name] = value.clone();
+    object
+}
+
+/// Standard error, and what its reader would not learn otherwise: clients show nothing else.
+fn stderr(outcome: &Outcome, inputs: &Inputs, message: Option<&str>) -> String {
+    let mut text = outcome.captured.text(Stream::Stderr);
+    let missing = inputs
+        .missing
+        .iter()
+        .map(|name| format!("{name} is not there any more: upload it again"));
+    for note in missing.chain(message.map(str::to_owned)) {
+        text.extend(["\n[sandbox] ", &note, "\n"]);
+    }
+    text
+}
+
+/// How a program ended, in the words of these clients.
+struct Ended {
+    message: Option<String>,
+    status: Option<&'static str>,
+    signal: Option<&'static str>,
+}
+
+impl Ended {
+    fn of(outcome: &Outcome) -> Self {
+        let stopped = |message: &str, status| Self {
+            message: Some(message.to_owned()),
+            status: Some(status),
+            signal: Some("SIGKILL"),
+        };
+        match outcome.status {
+            RunStatus::Timeout => stopped("Time limit exceeded", "TO"),
+            RunStatus::OutOfMemory => stopped("Out of memory", "SG"),
+            RunStatus::OutputLimit => stopped("stdout length exceeded", "OL"),
+            RunStatus::Ok | RunStatus::Error => Self {
+                message: None,
+                status: None,
+                signal: None,
+            },
+            _ => Self {
+                message: outcome.hint.text(),
+                status: Some("XX"),
+                signal: None,
+            },
+        }
+    }
+}
