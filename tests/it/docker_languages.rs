@@ -365,7 +365,7 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     told.push(format!("{} {}", outcome["status"], outcome["stdout"]));
     cold.assert_nothing_is_left().await;
     insta::assert_snapshot!(told.join("\n"), @r#"
-    "error" 4 "bin data dev etc proc sys tmp " ""
+    "error" 4 "bin data dev etc mnt proc sys tmp " ""
     "error" 137 "" ""
     "timeout" null "" ""
     "ok" 0 "0\n" "Killed\n"
