@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::world::World;
 use super::{PYTHON, hosts, server};
-use crate::support::{TOKEN, TestApp};
+use crate::support::{TOKEN, TestApp, eventually};
 
 /// A tenant that reaches one host of those that the server lists, and its token.
 fn tenant(file: &Path) -> String {
@@ -81,16 +81,23 @@ async fn each_tenant_on_docker_reaches_its_own_list_and_the_audit_log_says_so() 
 
     research: hosts: "other.test" is not among the hosts that programs may reach: api.test: name listed ones, or leave hosts out for all of them
     "#);
-    let log = fs::read_to_string(&log).unwrap();
-    let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
-    let reached = events.filter_map(|event: Value| {
-        let hosts = event["reached"]["hosts"].as_array()?.iter();
-        let hosts: Vec<_> = hosts
-            .map(|row| format!("{} {}", row["host"], row["verdict"]))
-            .collect();
-        Some(format!("{}: {}", event["tenant"], hosts.join(", ")))
-    });
-    insta::assert_snapshot!(reached.collect::<Vec<_>>().join("\n"), @r#"
+    let reached = || -> Vec<String> {
+        let log = fs::read_to_string(&log).unwrap();
+        // The last line may be under way.
+        let events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let told = events.filter_map(|event: Value| {
+            let hosts = event["reached"]["hosts"].as_array()?.iter();
+            let hosts: Vec<_> = hosts
+                .map(|row| format!("{} {}", row["host"], row["verdict"]))
+                .collect();
+            Some(format!("{}: {}", event["tenant"], hosts.join(", ")))
+        });
+        told.collect()
+    };
+    eventually("both runs are in the log", || reached().len() == 2).await;
+    insta::assert_snapshot!(reached().join("\n"), @r#"
     "default": "api.test" "allowed", "other.test" "allowed"
     "research": "api.test" "allowed", "other.test" "denied"
     "#);
