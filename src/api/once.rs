@@ -1,7 +1,6 @@
 //! Programs with a conversation of their own each, which is deleted afterwards. Until then, and for ten minutes in the
 //! ledger, what they printed is their caller's.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
@@ -12,7 +11,7 @@ use super::python::with_reason;
 use crate::audit::Origin;
 use crate::config::Toolset;
 use crate::ledger::RunHandle;
-use crate::run::{KernelWish, RunRequest};
+use crate::run::RunRequest;
 use crate::services::Services;
 
 /// Starts a program without network under the usual time limit. What it leaves is deleted by a task of `calls`, however
@@ -24,21 +23,8 @@ pub(crate) fn start(
     language: &str,
     code: String,
 ) -> Arc<RunHandle> {
-    let request = RunRequest {
-        conversation: services.files.new_conversation(&origin.caller),
-        language: language.to_owned(),
-        code,
-        stdin: None,
-        network: false,
-        hosts: Vec::new(),
-        granted: Vec::new(),
-        secrets: Vec::new(),
-        environment: BTreeMap::new(),
-        timeout: None,
-        time_argument: None,
-        stateful: false,
-        kernel: KernelWish::default(),
-    };
+    let conversation = services.files.new_conversation(&origin.caller);
+    let request = RunRequest::plain(conversation, language, code);
     let run = services.ledger.start(origin, request);
     let (conversations, ended) = (services.conversations.clone(), Arc::clone(&run));
     calls.spawn(async move {

@@ -170,7 +170,6 @@ pub(super) async fn ended(
     }
 }
 
-/// A tool with schemas made from its types.
 /// The same tool without one of its arguments.
 fn without_argument(mut tool: Tool, name: &str) -> Tool {
     let mut schema = JsonObject::clone(&tool.input_schema);
@@ -184,6 +183,7 @@ fn without_argument(mut tool: Tool, name: &str) -> Tool {
     tool
 }
 
+/// A tool with schemas made from its types.
 pub(super) fn define<Arguments, Output>(
     name: &'static str,
     title: &str,

@@ -39,6 +39,25 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
+    /// A program with nothing but the usual limits: no input, no network, no variables kept.
+    pub fn plain(conversation: Conversation, language: &str, code: String) -> Self {
+        Self {
+            conversation,
+            language: language.to_owned(),
+            code,
+            stdin: None,
+            network: false,
+            hosts: Vec::new(),
+            granted: Vec::new(),
+            secrets: Vec::new(),
+            environment: BTreeMap::new(),
+            timeout: None,
+            time_argument: None,
+            stateful: false,
+            kernel: KernelWish::default(),
+        }
+    }
+
     /// What it asks for of the network, if it does.
     pub(crate) fn asked(&self) -> Option<Asked> {
         self.network.then(|| Asked {

@@ -4,7 +4,6 @@
 
 pub(super) mod files;
 
-use std::collections::BTreeMap;
 use std::ops::Not;
 
 use futures::FutureExt as _;
@@ -25,8 +24,8 @@ use crate::executor::spec::DATA_ALIAS;
 use crate::links::FileLink;
 use crate::mcp::error::internal_error;
 use crate::mcp::tools::{Call, define, structured};
+use crate::run::RunRequest;
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, RunRequest};
 use crate::scope::{Scope, Scopes};
 use crate::services::Services;
 use crate::units::size_as_set;
@@ -278,19 +277,8 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
     let id = session(call, session_id.as_deref())?;
     idle(call, &id)?;
     let request = RunRequest {
-        conversation: id,
-        language: PYTHON.to_owned(),
-        code,
-        stdin: None,
-        network: false,
-        hosts: Vec::new(),
-        granted: Vec::new(),
-        secrets: Vec::new(),
-        environment: BTreeMap::new(),
         timeout: timeout.transpose()?,
-        time_argument: None,
-        stateful: false,
-        kernel: KernelWish::default(),
+        ..RunRequest::plain(id, PYTHON, code)
     };
     let outcome = super::run(call, RUN, request).await?;
     if outcome.status == RunStatus::EngineLost {

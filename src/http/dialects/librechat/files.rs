@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 
 use super::not_found;
 use super::reference::{self, file_id};
+use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::files::FilesError;
 use crate::http::HttpState;
 use crate::http::files::{FilePart, found};
 use crate::http::rest::{ApiError, FromCaller};
 use crate::links::FileLink;
+use crate::workspace::OpenFile;
 
 /// How much a listing is to say.
 #[derive(Debug, Default, Deserialize)]
@@ -25,21 +27,32 @@ pub(super) struct Detail {
     detail: String,
 }
 
+/// A file of a session of the caller's, by the names of both.
+async fn opened(
+    state: &HttpState,
+    origin: &Origin,
+    session: &str,
+    file: &str,
+) -> Result<(Conversation, FileLink, OpenFile), ApiError> {
+    let services = &state.0.services;
+    let session = reference::session(services, &origin.caller, session)?;
+    let (link, open) = reference::open(services, &session, file).await?;
+    Ok((session, link, open))
+}
+
 pub(super) async fn download(
     State(state): State<HttpState>,
     FromCaller(origin): FromCaller,
     Path((session, file)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let services = &state.0.services;
-    let session = reference::session(services, &origin.caller, &session)?;
-    let (link, open) = reference::open(services, &session, &file).await?;
+    let (_, link, open) = opened(&state, &origin, &session, &file).await?;
     let part = FilePart {
         is_head: request.method() == Method::HEAD,
         headers: request.headers(),
     };
     let name = link.name.rsplit('/').next().unwrap_or_default();
-    let response = found(&services.files.workspaces, part, name, open);
+    let response = found(&state.0.services.files.workspaces, part, name, open);
     response.map_err(|_| ApiError(not_found("File not found")))
 }
 
@@ -48,9 +61,7 @@ pub(super) async fn describe(
     FromCaller(origin): FromCaller,
     Path((session, file)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
-    let services = &state.0.services;
-    let session = reference::session(services, &origin.caller, &session)?;
-    let (link, open) = reference::open(services, &session, &file).await?;
+    let (_, link, open) = opened(&state, &origin, &session, &file).await?;
     Ok(Json(json!({
         "name": link.name,
         "originalFilename": link.name,
@@ -89,10 +100,8 @@ pub(super) async fn delete(
     FromCaller(origin): FromCaller,
     Path((session, file)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
-    let services = &state.0.services;
-    let session = reference::session(services, &origin.caller, &session)?;
-    let (link, _) = reference::open(services, &session, &file).await?;
-    let conversations = &services.conversations;
+    let (session, link, _) = opened(&state, &origin, &session, &file).await?;
+    let conversations = &state.0.services.conversations;
     conversations
         .delete_file(&origin, &session, &link.name, None)
         .await?;

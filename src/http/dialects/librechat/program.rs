@@ -19,8 +19,8 @@ use crate::http::HttpState;
 use crate::http::dialects::fields::Fields;
 use crate::http::rest::{ApiError, FromCaller};
 use crate::principal::Tenant;
+use crate::run::RunRequest;
 use crate::run::outcome::{Outcome, Rendered, RunStatus};
-use crate::run::{KernelWish, RunRequest};
 use crate::services::Services;
 use crate::workspace::Existing;
 
@@ -61,7 +61,7 @@ pub(super) async fn run(
     let inputs = Inputs::copied(&state, &origin, &session, program.files).await?;
     let run = services
         .ledger
-        .start(origin, request(&session, language, code));
+        .start(origin, RunRequest::plain(session.clone(), language, code));
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
         Ok(rendered) => answer(services, &session, &inputs, rendered)
@@ -116,24 +116,6 @@ impl Program {
             ),
         };
         Ok((language, code))
-    }
-}
-
-fn request(session: &Conversation, language: &str, code: String) -> RunRequest {
-    RunRequest {
-        conversation: session.clone(),
-        language: language.to_owned(),
-        code,
-        stdin: None,
-        network: false,
-        hosts: Vec::new(),
-        granted: Vec::new(),
-        secrets: Vec::new(),
-        environment: BTreeMap::new(),
-        timeout: None,
-        time_argument: None,
-        stateful: false,
-        kernel: KernelWish::default(),
     }
 }
 
