@@ -4,6 +4,7 @@
 //! call waits for it as long as clients wait, then lets it go on. Its outcome stays readable for a while after its end:
 //! a client that lost its connection, or its patience, asks again, and the program has still run only once.
 
+mod cell;
 mod entries;
 
 use std::panic::AssertUnwindSafe;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+pub use self::cell::{CellEvent, CellEvents, CellFailure};
 use self::entries::Entries;
 use crate::audit::{Audit, By, Event, Origin, Program, kept};
 use crate::conversation::Conversation;

@@ -20,6 +20,7 @@ mod drain;
 mod egress;
 mod lanes;
 mod launcher;
+mod records;
 mod scale;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ use self::egress::Egress;
 pub use self::egress::SandboxEgress;
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
+pub use self::records::{Form, Forms, RecordMark};
+pub(crate) use self::records::{Part, Record, RecordReader, VARIABLE as RECORDS_VARIABLE};
 pub use self::scale::Scale;
 use crate::egress::{HatchError, HostAccess, Proxy, Traffic, TrafficLimits};
 use crate::executor::outage::chain;

@@ -41,6 +41,7 @@ process.exit = ((code?: number) => {
 }) as never;
 
 const WAIT = "__wait";
+const MAX_FORM = 200_000; // characters
 
 /** Runs a script that a SIGINT can end, with no line of ours among the places that errors name. */
 function begin(script: Script): Promise<unknown> {
@@ -70,7 +71,7 @@ async function run(code: string, name: string): Promise<Status> {
     const ended = Promise.race([begin(script), stopped]) as Promise<{ value: unknown } | undefined>;
     await turn(ended, name);
     const result = await ended;
-    if (shown && result?.value !== undefined) show(Bun.inspect(result.value));
+    if (shown && result?.value !== undefined) give(result.value);
     if (process.exitCode) throw new Exit(Number(process.exitCode));
     return "ok";
   } catch (error) {
@@ -79,6 +80,28 @@ async function run(code: string, name: string): Promise<Status> {
     stop = undefined;
     process.exitCode = 0;
   }
+}
+
+/** What records begin with, if the caller of this cell wants to know what each part of its output is. */
+let mark: string | undefined;
+
+/** Takes the mark of a cell out of the variables that it is given. */
+function takeMark(env: Record<string, string>): string | undefined {
+  const found = env.SANDBOX_RECORDS;
+  delete env.SANDBOX_RECORDS;
+  delete process.env.SANDBOX_RECORDS;
+  return found;
+}
+
+function record(stream: 0 | 1, what: object): void {
+  writers[stream](`\x1e${mark}${JSON.stringify(what)}\x1e`);
+}
+
+/** Shows the value of a cell. */
+function give(value: unknown): void {
+  const text = Bun.inspect(value);
+  if (mark) record(0, { result: { "text/plain": { data: text.length > MAX_FORM ? `${text.slice(0, MAX_FORM)}…` : text } } });
+  else show(text);
 }
 
 /** Packages that were installed while this kernel lived. */
@@ -116,7 +139,7 @@ function status(error: unknown, name: string): Status {
   const exit = looked(() => (error instanceof Exit ? error : undefined), undefined);
   if (exit) return exit.code === 0 ? "ok" : (complain(exit.message, name), "error");
   if (looked(() => isInterruption(error), false)) {
-    tell("Interrupted");
+    report("Interrupted", "", "Interrupted");
     return "interrupted";
   }
   complain(error, name);
@@ -144,7 +167,19 @@ function complain(error: unknown, name: string): void {
   const text = placed.replaceAll(OURS, "");
   const cut = text.replaceAll(EXCERPT, (_, number, line, rest) => line + rest.slice(number.length));
   const told = cut.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
-  tell(told.trimEnd());
+  const [kind, value] = looked(() => named(error), ["Error", ""]);
+  report(kind, value, told.trimEnd());
+}
+
+function named(error: unknown): [string, string] {
+  return error instanceof Error ? [error.name, error.message] : ["Error", String(error)];
+}
+
+/** Says that something was thrown, as a record around its text if that is wanted. */
+function report(name: string, value: string, text: string): void {
+  if (mark) record(1, { error: { name, value } });
+  tell(text);
+  if (mark) record(1, { errorEnd: true });
 }
 
 /** Explains why a module does not find a package that is there by now; what a cell itself does not find is missing. */
@@ -173,6 +208,7 @@ async function flush(): Promise<void> {
 for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).readUInt32BE(0)).toString())) {
   // An interrupt that came when its cell was over arrives now, and reaches nobody.
   await new Promise((resolve) => setImmediate(resolve));
+  mark = takeMark(request.env);
   Object.assign(process.env, request.env);
   linkInstalled().forEach(lookAgain);
   const ended = await run(request.code, `cell ${request.cell}`);

@@ -98,6 +98,11 @@ impl Hint {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
+    /// What helps, in a sentence, if the runner's image knows.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.advice.as_ref().map(|advice| &*advice.sentence)
+    }
+
     /// What helps, unless that is nothing, or not known.
     pub(crate) fn remedy(&self) -> Option<Remedy> {
         let advised = self.advice.as_ref().map(|advice| advice.remedy.clone());

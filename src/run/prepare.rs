@@ -9,7 +9,7 @@ use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
 use crate::gate::Wants;
 use crate::runner::Runner;
-use crate::sandbox::Program;
+use crate::sandbox::{Program, RECORDS_VARIABLE};
 
 /// A request that passed every check, with what it needs.
 pub(super) struct PreparedRun {
@@ -72,11 +72,13 @@ impl Runs {
                 known: with_kernels.map(|each| each.language.clone()).collect(),
             });
         }
-        let env = environment::environment(
+        let mut env = environment::environment(
             &request.environment,
             &request.secrets,
             self.files.links.base_for(conversation.key()),
         )?;
+        let mark = request.kernel.records.filter(|_| request.stateful);
+        env.extend(mark.map(|mark| (RECORDS_VARIABLE.to_owned(), mark.to_string())));
         let runner = runner?;
         let program = Program {
             code: source::program(&request.code, &runner, &view)?,

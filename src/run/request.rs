@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::allow_list::Entry;
 use crate::conversation::Conversation;
 use crate::gate::Asked;
+use crate::sandbox::RecordMark;
 
 /// A request to run a program.
 #[derive(Clone, Debug)]
@@ -84,6 +85,9 @@ pub struct KernelWish {
     pub wait: bool,
     /// Whether it wants a new kernel, and an existing one to be ended.
     pub restart: bool,
+    /// What records of the cell begin with, if its caller reads them with
+    /// [`CellEvents`](crate::ledger::CellEvents).
+    pub records: Option<RecordMark>,
 }
 
 /// The time limit that a caller gave in `seconds`. Tiny values count as a millisecond, so that it is never zero. `None`

@@ -6,6 +6,8 @@ import functools
 import os
 import sys
 
+import _sandbox_records as records
+
 DIRECTORY = "/data"
 MAX_TEXT = 1000
 PICTURES = {
@@ -17,20 +19,28 @@ PICTURES = {
 }
 
 
-def show(data):
-    """Show an object in the first of its forms that can be shown here. A picture says all that there is to say; a page
-    comes beside the text."""
-    for kind, ending in PICTURES.items():
-        if kind in data:
-            picture = data[kind]
-            if isinstance(picture, str):
-                picture = picture.encode() if ending == "svg" else base64.b64decode(picture)
-            save(picture, "image", ending)
+def show(data, kind="display"):
+    """Show an object in the first of its forms that can be shown here, or in all of them if the caller wants records. A
+    picture says all that there is to say; a page comes beside the text."""
+    if records.are_wanted():
+        records.put(kind, data, save_picture)
+        return
+    for name in PICTURES:
+        if name in data:
+            save_picture(name, data[name])
             return
     if "text/html" in data:
         save(page(data["text/html"]).encode(), "page", "html")
     if "text/plain" in data:
         print(data["text/plain"])
+
+
+def save_picture(name, picture):
+    """Save one of this type, and return what its file is called."""
+    ending = PICTURES[name]
+    if isinstance(picture, str):
+        picture = picture.encode() if ending == "svg" else base64.b64decode(picture)
+    return save(picture, "image", ending)
 
 
 def page(html):
@@ -41,11 +51,14 @@ def page(html):
 
 
 def save(content, stem, ending):
+    """Save it, and return what the file is called, unless there is no room for it."""
     try:
         with next_free_file(stem, ending) as file:
             file.write(content)
+            return os.path.basename(file.name)
     except OSError as error:
         print(f"a {stem} could not be saved: {error}", file=sys.stderr)
+        return None
 
 
 def next_free_file(stem, ending):
@@ -59,11 +72,16 @@ def next_free_file(stem, ending):
 
 def forms(formatter):
     """Make the forms that can be shown, and show objects that only wrap a text as that text."""
-    formatter.active_types = ["text/plain", "text/html", *PICTURES]
+    offer(formatter, wants_records=False)
     formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_as_png)
     plain = formatter.formatters["text/plain"]
     for name in ("HTML", "Latex", "Markdown", "Math"):
         plain.for_type_by_name("IPython.core.display", name, print_data)
+
+
+def offer(formatter, wants_records):
+    """Have objects make the forms that can be shown: a caller that wants records shows more of them."""
+    formatter.active_types = [*(records.FORMS if wants_records else ("text/plain", "text/html")), *PICTURES]
 
 
 def print_data(shown, printer, cycle):

@@ -115,6 +115,9 @@ def _save(canvas):
         return
     with _next_free_file() as file:
         file.write(picture.getbuffer())
+    records = sys.modules.get("_sandbox_records")
+    if records is not None and records.are_wanted():
+        records.put_picture("image/png", os.path.basename(file.name), repr(figure))
 
 
 def _capturing_shell():

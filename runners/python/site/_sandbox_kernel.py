@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 
+import _sandbox_records as records
+from _sandbox_display import offer
 from _sandbox_hooks import HOOKS
 from _sandbox_input import give, renew, take_away
 from _sandbox_shell import is_calm_exit, keep_figures, make_shell
@@ -36,6 +38,8 @@ def serve():
     warnings.filterwarnings("ignore", "To exit: use 'exit', 'quit', or Ctrl-D.")
     warnings.filterwarnings("ignore", "coroutine 'InteractiveShell.run_cell_async' was never awaited")
     while True:
+        wants_records = records.begin(request["env"])
+        offer(shell.display_formatter, wants_records)
         os.environ.update(request["env"])
         text = request.pop("stdin", None)
         if text is not None:
@@ -77,7 +81,7 @@ def run(shell, code):
             status = "error"
     except Exception as error:
         # The shell itself gave up, as on code that is nested too deep for the compiler.
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        shell.tell(type(error), error, f"{type(error).__name__}: {error}")
         status = "error"
     return status
 

@@ -9,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+import _sandbox_records as records
 from _sandbox_display import forms, show
 from _sandbox_magics import pointer, register
 
@@ -23,7 +24,7 @@ class DisplayHook(TerminalHook):
         pass
 
     def write_format_data(self, format_dict, md_dict=None):
-        show(format_dict)
+        show(format_dict, "result")
 
     def finish_displayhook(self):
         pass
@@ -44,7 +45,12 @@ class Shell(InteractiveShell):
     display_pub_class = Type(DisplayPublisher)
 
     def _showtraceback(self, etype, evalue, stb):
-        print(self.InteractiveTB.stb2text(stb), file=sys.stderr)
+        self.tell(etype, evalue, self.InteractiveTB.stb2text(stb))
+
+    def tell(self, kind, error, traceback):
+        """Print an error with its traceback."""
+        with records.failure(kind, error) if records.are_wanted() else contextlib.nullcontext():
+            print(traceback, file=sys.stderr)
 
     def showtraceback(self, *args, **kwargs):
         if not is_calm_exit(sys.exc_info()[1]):
