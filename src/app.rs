@@ -280,6 +280,7 @@ impl App {
             transport,
             self.services(),
             self.calls.clone(),
+            self.stop_accepting.clone(),
         ))
     }
 

@@ -37,6 +37,7 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::MapRequest;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -84,6 +85,8 @@ struct Shared {
     sessions: rest::Sessions,
     /// Calls that have no answer yet.
     calls: TaskTracker,
+    /// Ends the connections that would not end by themselves.
+    stop: CancellationToken,
     started: Instant,
 }
 
@@ -103,13 +106,14 @@ pub struct Callers {
 }
 
 impl HttpState {
-    /// Holds the parts that the routes lead to. Each call is on `calls` until it has its answer.
+    /// Holds the parts that the routes lead to. Each call is on `calls` until it has its answer, or until `stop`.
     pub fn new(
         config: HttpConfig,
         callers: Callers,
         mcp: McpTransport,
         services: Services,
         calls: TaskTracker,
+        stop: CancellationToken,
     ) -> Self {
         let Callers {
             access,
@@ -133,6 +137,7 @@ impl HttpState {
             services,
             sessions: rest::Sessions::default(),
             calls,
+            stop,
             started: Instant::now(),
         }))
     }

@@ -47,6 +47,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pictures decoded at the same time on the whole server.
 static DECODING: Semaphore = Semaphore::const_new(2);
 
+/// How a picture may be shown.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// How much base64 there may be.
+    bytes: usize,
+    /// Whether one that is too large as PNG may become a JPEG.
+    may_be_jpeg: bool,
+}
+
+impl Room {
+    fn of(bytes: usize) -> Self {
+        Self {
+            bytes,
+            may_be_jpeg: true,
+        }
+    }
+
+    fn has(self, bytes: &[u8]) -> bool {
+        bytes.len().div_ceil(3) * 4 <= self.bytes
+    }
+}
+
 /// A picture as it is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
@@ -130,7 +152,7 @@ pub(crate) async fn of_run(
     };
     let mut room = MAX_BYTES;
     for (index, file) in candidates.iter().enumerate() {
-        let share = room / (candidates.len() - index);
+        let share = Room::of(room / (candidates.len() - index));
         match in_turn(due, read(files, id, &file.name), share).await {
             Ok(Some((file, shown))) => {
                 room -= shown.data.len();
@@ -152,7 +174,25 @@ pub(crate) async fn of_file(
     id: &Conversation,
     name: &str,
 ) -> Result<Option<(FileLink, Shown)>, Elapsed> {
-    in_turn(Instant::now() + PATIENCE, read(files, id, name), MAX_BYTES).await
+    let room = Room::of(MAX_BYTES);
+    in_turn(Instant::now() + PATIENCE, read(files, id, name), room).await
+}
+
+/// The same for a client that shows PNG and nothing else, in at most `max_bytes` of base64. A picture of another type stays as it is
+/// if it fits.
+pub(crate) async fn as_png(
+    files: &ConversationFiles,
+    id: &Conversation,
+    name: &str,
+    max_bytes: usize,
+) -> Option<Shown> {
+    let room = Room {
+        bytes: max_bytes,
+        may_be_jpeg: false,
+    };
+    let due = Instant::now() + PATIENCE;
+    let found = in_turn(due, read(files, id, name), room).await;
+    found.ok()?.map(|(_, shown)| shown)
 }
 
 async fn read(
@@ -168,7 +208,7 @@ async fn read(
 async fn in_turn(
     due: Instant,
     read: impl Future<Output = Option<(FileLink, Vec<u8>)>>,
-    room: usize,
+    room: Room,
 ) -> Result<Option<(FileLink, Shown)>, Elapsed> {
     let picture = async {
         let turn = DECODING.acquire().await.ok()?;
@@ -187,9 +227,9 @@ async fn in_turn(
     timeout_at(due, picture).await
 }
 
-/// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` if it is not a picture that can be
+/// Makes a file fit into the room: as it is, else smaller. `None` if it is not a picture that can be
 /// shown.
-fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
+fn fit(bytes: &[u8], room: Room) -> Option<Shown> {
     let reader = ImageReader::new(Cursor::new(bytes))
         .with_guessed_format()
         .ok()?;
@@ -207,7 +247,7 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
     // In full: what models run on refuses an unfinished picture, and everything else that was said with it.
     let mut picture = decode(bytes, format)?;
     let longest = original.0.max(original.1);
-    if longest <= SIDES[0] && bytes.len().div_ceil(3) * 4 <= room {
+    if longest <= SIDES[0] && room.has(bytes) {
         return Some(Shown {
             data: STANDARD.encode(bytes),
             mime_type,
@@ -245,12 +285,14 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Option<DynamicImage> {
 fn encode(
     picture: &DynamicImage,
     format: ImageFormat,
-    room: usize,
+    room: Room,
 ) -> Option<(String, &'static str)> {
     let fits = |bytes: Vec<u8>, mime_type| {
-        (bytes.len().div_ceil(3) * 4 <= room).then(|| (STANDARD.encode(bytes), mime_type))
+        room.has(&bytes)
+            .then(|| (STANDARD.encode(bytes), mime_type))
     };
-    let png = (format != ImageFormat::Jpeg).then(|| {
+    let may_be_png = format != ImageFormat::Jpeg || !room.may_be_jpeg;
+    let png = may_be_png.then(|| {
         let mut png = Vec::new();
         picture
             .write_to(&mut Cursor::new(&mut png), ImageFormat::Png)
@@ -258,6 +300,9 @@ fn encode(
         fits(png, "image/png")
     });
     png.flatten().or_else(|| {
+        if !room.may_be_jpeg {
+            return None;
+        }
         let mut jpeg = Vec::new();
         let encoder = JpegEncoder::new_with_quality(&mut jpeg, QUALITY);
         picture.to_rgb8().write_with_encoder(encoder).ok()?;
@@ -290,12 +335,17 @@ mod tests {
         let turns = DECODING.acquire_many(2).await.unwrap();
         let due = Instant::now() + PATIENCE_AFTER_RUN;
         let early = async { panic!("it is not its turn") };
-        assert!(in_turn(due, early, 1000).await.is_err());
+        assert!(in_turn(due, early, Room::of(1000)).await.is_err());
         assert_eq!(Instant::now(), due);
         drop(turns);
         // What is not a picture is not late.
         let missing = std::future::ready(None);
-        assert!(in_turn(due, missing, 1000).await.unwrap().is_none());
+        assert!(
+            in_turn(due, missing, Room::of(1000))
+                .await
+                .unwrap()
+                .is_none()
+        );
         let file = FileLink {
             name: String::new(),
             url: String::new(),
@@ -306,7 +356,11 @@ mod tests {
         let picture = std::future::ready(Some((file, noise(1600, 1600, ImageFormat::Png))));
         let due = Instant::now() + PATIENCE_AFTER_RUN;
         // The caller that waited for it has gone away, but it keeps its turn until it is done.
-        assert!(in_turn(due, picture, 1000).now_or_never().is_none());
+        assert!(
+            in_turn(due, picture, Room::of(1000))
+                .now_or_never()
+                .is_none()
+        );
         assert_eq!(DECODING.available_permits(), all - 1);
     }
 
@@ -321,7 +375,7 @@ mod tests {
         line.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)
             .unwrap();
         let before = peak();
-        let shown = fit(&bytes, MAX_BYTES).unwrap();
+        let shown = fit(&bytes, Room::of(MAX_BYTES)).unwrap();
         assert_eq!(shown.scaled, Some([(40_000_000, 1), (1568, 1)]));
         assert!(peak() - before < 300 << 10, "{} KiB", peak() - before);
     }
@@ -349,7 +403,7 @@ mod tests {
             (ImageFormat::WebP, "image/webp"),
         ] {
             let bytes = noise(8, 4, format);
-            let shown = fit(&bytes, MAX_BYTES).unwrap();
+            let shown = fit(&bytes, Room::of(MAX_BYTES)).unwrap();
             assert_eq!((shown.mime_type, shown.scaled), (mime_type, None));
             assert_eq!(STANDARD.decode(shown.data).unwrap(), bytes);
         }
@@ -357,12 +411,12 @@ mod tests {
 
     #[test]
     fn large_pictures_become_smaller() {
-        let wide = fit(&noise(2000, 10, ImageFormat::Png), MAX_BYTES).unwrap();
+        let wide = fit(&noise(2000, 10, ImageFormat::Png), Room::of(MAX_BYTES)).unwrap();
         assert_eq!(
             (wide.mime_type, wide.scaled),
             ("image/png", Some([(2000, 10), (1568, 8)]))
         );
-        let heavy = fit(&noise(700, 700, ImageFormat::Png), 300_000).unwrap();
+        let heavy = fit(&noise(700, 700, ImageFormat::Png), Room::of(300_000)).unwrap();
         assert!(heavy.data.len() <= 300_000, "{}", heavy.data.len());
         assert_eq!(
             (heavy.mime_type, heavy.scaled.unwrap()[0]),
@@ -372,17 +426,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_not() {
-        assert_eq!(fit(b"no picture", MAX_BYTES), None);
-        assert_eq!(fit(b"\x89PNG\r\n\x1a\n", MAX_BYTES), None);
+        assert_eq!(fit(b"no picture", Room::of(MAX_BYTES)), None);
+        assert_eq!(fit(b"\x89PNG\r\n\x1a\n", Room::of(MAX_BYTES)), None);
         for format in [ImageFormat::Png, ImageFormat::Gif, ImageFormat::WebP] {
             let whole = noise(40, 40, format);
             assert_eq!(
-                fit(&whole[..whole.len() / 2], MAX_BYTES),
+                fit(&whole[..whole.len() / 2], Room::of(MAX_BYTES)),
                 None,
                 "{format:?}"
             );
         }
-        assert_eq!(fit(&noise(400, 400, ImageFormat::Png), 100), None);
+        assert_eq!(fit(&noise(400, 400, ImageFormat::Png), Room::of(100)), None);
     }
 
     #[test]
@@ -391,6 +445,6 @@ mod tests {
         let mut bytes = noise(1, 1, ImageFormat::Png);
         bytes[16..20].copy_from_slice(&60_000_u32.to_be_bytes());
         bytes[20..24].copy_from_slice(&60_000_u32.to_be_bytes());
-        assert_eq!(fit(&bytes, MAX_BYTES), None);
+        assert_eq!(fit(&bytes, Room::of(MAX_BYTES)), None);
     }
 }

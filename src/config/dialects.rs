@@ -14,6 +14,8 @@ use super::reader::Reader;
 pub enum Dialect {
     /// The sandbox of Dify, below `/dify`.
     Dify,
+    /// The kernel API of a Jupyter server, below `/jupyter`.
+    Jupyter,
     /// The Code API of LibreChat, below `/librechat`.
     Librechat,
     /// The Python tool of gpt-oss, which vLLM connects to, below `/python`.

@@ -7,6 +7,7 @@ mod credentials;
 mod dify;
 mod failure;
 mod fields;
+mod jupyter;
 mod librechat;
 mod python_tool;
 
@@ -26,6 +27,7 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     let dialects = state.0.config.dialects.iter();
     dialects.fold(Router::new(), |routes, dialect| match dialect {
         Dialect::Dify => routes.merge(dify::routes(state)),
+        Dialect::Jupyter => routes.merge(jupyter::routes(state)),
         Dialect::Librechat => routes.merge(librechat::routes(state)),
         Dialect::PythonTool => routes.merge(python_tool::routes(state)),
     })

@@ -1,20 +1,22 @@
 //! Connections: how many there are, and how long a client may take to say what it wants.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::serve::Listener;
+use axum::{BoxError, Router};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::HttpService;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::debug;
@@ -36,7 +38,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let permits = Arc::new(Semaphore::new(max_connections()));
-    let connections = GracefulShutdown::new();
+    let (connections, closing) = (TaskTracker::new(), CancellationToken::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(patience.head);
@@ -57,15 +59,15 @@ pub async fn serve(
                     request.extensions_mut().insert(ConnectInfo(peer));
                     request
                 });
-            let connection =
-                http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-            let connection = connections.watch(connection);
-            tasks.spawn(async move {
+            let service = TowerToHyperService::new(service);
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            let connection = until_closing(connection.with_upgrades(), closing.clone());
+            tasks.spawn(connections.track_future(async move {
                 let _permit = permit;
                 if let Err(error) = connection.await {
                     debug!(%error, "a connection ended early");
                 }
-            });
+            }));
         }
     };
     tokio::select! {
@@ -73,7 +75,27 @@ pub async fn serve(
         () = stop => {}
     }
     drop(listener);
-    connections.shutdown().await;
+    closing.cancel();
+    connections.close();
+    connections.wait().await;
+}
+
+/// A connection, which answers no further request once it is `closing`. What it was upgraded to is a task of its own.
+async fn until_closing<S, B>(
+    connection: http1::UpgradeableConnection<TokioIo<TcpStream>, S>,
+    closing: CancellationToken,
+) -> hyper::Result<()>
+where
+    S: HttpService<Incoming, ResBody = B, Error: Into<BoxError>>,
+    B: hyper::body::Body<Error: Into<BoxError>> + 'static,
+{
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = closing.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
 }
 
 /// How many connections there may be, after asking for as many open files as allowed: half of those are for runs.

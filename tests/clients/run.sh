@@ -44,6 +44,7 @@ install() {
   python_environment mcpo
   python_environment rest
   librechat_environment
+  notebooks_environment
 }
 
 node_environment() {
@@ -60,6 +61,15 @@ librechat_environment() {
   cmp -s librechat/package-lock.json librechat/node_modules/installed && return
   node_packages librechat --ignore-scripts --omit=optional
   cp librechat/package-lock.json librechat/node_modules/installed
+}
+
+# Open WebUI is a hundred megabytes, of which one module is read.
+notebooks_environment() {
+  local wheel=open-webui==0.12.4
+  python_environment notebooks
+  [ -e "notebooks/.wheels/$wheel" ] && return
+  notebooks/.venv/bin/pip download --quiet --no-deps --dest notebooks/.wheels "$wheel"
+  touch "notebooks/.wheels/$wheel"
 }
 
 # More than a gigabyte, unpacked. None of it runs scripts when it is installed.
@@ -288,6 +298,21 @@ librechat() {
   LIBRECHAT_CODE_BASEURL=${1/:\/\//:\/\/$MCP_API_TOKEN@}/librechat/v1 node/node_modules/.bin/node librechat/drive.mjs
 }
 
+# A LibreChat that says who its users are, before a server that knows its key.
+librechat_users() {
+  local LIBRECHAT_CODE_BASEURL CODEAPI_JWT_ISSUER=https://chat.example
+  mkdir -p "$work/chat"
+  node/node_modules/.bin/node librechat/users.mjs keys "$work/chat"
+  start_cold chat DIALECTS=librechat OAUTH_ISSUER=$CODEAPI_JWT_ISSUER OAUTH_JWKS_FILE="$work/chat/keys.json" \
+    OAUTH_AUDIENCE=codeapi
+  LIBRECHAT_CODE_BASEURL=$REPLY/librechat/v1
+  export LIBRECHAT_CODE_BASEURL CODEAPI_JWT_ISSUER
+  check "LibreChat's users" node/node_modules/.bin/node librechat/users.mjs run "$work/chat"
+}
+
+# What runs cells in a Jupyter server: $1 is the script, $2 the address of ours.
+notebooks() { MCP_URL=$2 notebooks/.venv/bin/python "notebooks/$1.py" "${@:3}"; }
+
 # Each in one process for all its ways to connect.
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
@@ -307,7 +332,7 @@ conformance_suite() {
 all_clients() {
   start_cold rest
   rest_url=$REPLY
-  start_cold dialects DIALECTS=dify,librechat,python_tool
+  start_cold dialects DIALECTS=dify,jupyter,librechat,python_tool RUN_TIMEOUT_MAX=120s
   local dialects_url=$REPLY
   start_cold http
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
@@ -318,6 +343,10 @@ all_clients() {
   python_client auto legacy 2026-07-28 sse
   check 'Python mcp, as vLLM connects' python_tool "$dialects_url"
   check "LibreChat's tools" librechat "$dialects_url"
+  librechat_users
+  check 'Jupyter, Open WebUI' notebooks open_webui "$dialects_url" notebooks/.wheels
+  check 'Jupyter, AutoGen' notebooks autogen "$dialects_url"
+  check 'Jupyter, jupyter-kernel-client' notebooks kernel_client "$dialects_url"
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login
   check 'clients that are known by documents' apart ./run.sh documents_apart
@@ -389,8 +418,9 @@ sdks() {
 }
 
 long_run() {
-  start_cold long
+  start_cold long DIALECTS=jupyter RUN_TIMEOUT_MAX=120s
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/long
+  check 'Jupyter, Open WebUI and a cell of 70 s' notebooks open_webui "$REPLY" notebooks/.wheels patient
   check 'Python mcp, a run of 90 s with calls of 60 s' python/.venv/bin/python python/client.py long
 }
 

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod dify;
+pub(crate) mod jupyter;
 mod librechat;
 pub(crate) mod python_tool;
 
@@ -18,7 +19,7 @@ use crate::support::{Answer, TOKEN, TestApp, eventually};
 
 /// A server with every dialect, whose every language is the same few lines of shell.
 async fn app(settings: &[(&str, &str)]) -> TestApp {
-    let all = [("DIALECTS", "dify,librechat,python_tool")];
+    let all = [("DIALECTS", "dify,jupyter,librechat,python_tool")];
     let settings: Vec<_> = settings.iter().copied().chain(all).collect();
     TestApp::on_fake_speaking(&["python", "typescript"], &settings).await
 }

@@ -28,6 +28,7 @@ mod docker_leaks;
 mod docker_light;
 mod docker_moving;
 mod docker_network;
+mod docker_notebooks;
 mod docker_packages;
 mod docker_packages_changes;
 mod docker_packages_index;

@@ -107,8 +107,13 @@ impl TestApp {
 
     /// The same with a `notebook` runner, which has kernels.
     pub(crate) async fn on_fake_with_notebook(settings: &[(&str, &str)]) -> Self {
+        Self::on_fake_with_kernels("notebook", settings).await
+    }
+
+    /// The same with a runner of this language that has kernels.
+    pub(crate) async fn on_fake_with_kernels(language: &str, settings: &[(&str, &str)]) -> Self {
         let fake = FakeExecutor::with_languages(&["shell"]);
-        fake.add_notebook(1);
+        fake.add_notebook(language, 1);
         let mut app = Self::build(settings, Arc::new(fake.clone())).await;
         app.fake = Some(fake);
         app

@@ -59,9 +59,9 @@ impl FakeExecutor {
         self.announce();
     }
 
-    /// Adds a runner image of the language `notebook`, which has kernels.
-    pub fn add_notebook(&self, created: i64) {
-        self.add_image("notebook", "", created);
+    /// Adds a runner image of a language that has kernels.
+    pub fn add_notebook(&self, language: &str, created: i64) {
+        self.add_image(language, "", created);
         let more = [
             ("sandbox.protocol", "3"),
             ("sandbox.driver", r#"["fake"]"#),

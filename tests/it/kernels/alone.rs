@@ -48,7 +48,7 @@ async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
 async fn a_new_image_ends_the_kernels_of_the_old() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
     FAKE.set_x(&app).await;
-    app.fake.as_ref().unwrap().add_notebook(2);
+    app.fake.as_ref().unwrap().add_notebook("notebook", 2);
     eventually("it has ended", || {
         app.app.parts.kernels.count_of("notebook") == (0, 0)
     })

@@ -1,0 +1,341 @@
+//! Which kernels clients have. Here they are entries in a book: what runs cells is started and ended as for any stateful
+//! run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::code::Code;
+use crate::api::error::CallError;
+use crate::api::python::PYTHON;
+use crate::conversation::{Conversation, ConversationKey};
+use crate::files::ConversationFiles;
+use crate::ledger::RunHandle;
+use crate::principal::Principal;
+
+/// Most kernels of one caller. Clients delete theirs.
+const MAX_KERNELS: usize = 200;
+/// Most connections to one kernel.
+const MAX_CONNECTIONS: usize = 16;
+/// When a kernel is forgotten to which nobody is connected.
+const KEPT: Duration = Duration::from_hours(24);
+/// What conversations of named workspaces begin with.
+const WORKSPACE: &str = "jupyter-";
+
+/// A language of which clients can have kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Python,
+    TypeScript,
+}
+
+impl Language {
+    pub(super) const ALL: [Self; 2] = [Self::Python, Self::TypeScript];
+
+    /// What clients call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::TypeScript => "typescript",
+        }
+    }
+
+    /// What runs it.
+    pub(super) const fn runner(self) -> &'static str {
+        match self {
+            Self::Python => PYTHON,
+            Self::TypeScript => "typescript",
+        }
+    }
+
+    /// The language that a client asks for; Python if it does not say.
+    pub(super) fn named(name: Option<&str>) -> Result<Self, CallError> {
+        let name = name.filter(|name| !name.is_empty());
+        match name {
+            None | Some("python") => Ok(Self::Python),
+            Some(name) => Self::ALL
+                .into_iter()
+                .find(|language| language.name() == name)
+                .ok_or_else(|| {
+                    let shown: String = name.chars().take(64).collect();
+                    let known = Self::ALL.map(Self::name).join(", ");
+                    CallError::invalid(&format!("name is {shown:?}: it must be one of {known}"))
+                }),
+        }
+    }
+
+    /// What front ends are told of it.
+    pub(super) fn spec(self) -> Value {
+        let (title, language) = match self {
+            Self::Python => ("Python 3", "python"),
+            Self::TypeScript => ("TypeScript", "typescript"),
+        };
+        json!({
+            "name": self.name(),
+            "spec": {
+                "argv": [], "env": {}, "display_name": title, "language": language, "interrupt_mode": "message",
+                "metadata": {},
+            },
+            "resources": {},
+        })
+    }
+
+    /// `language_info` of `kernel_info_reply`.
+    pub(super) fn info(self) -> Value {
+        match self {
+            Self::Python => json!({
+                "name": "python", "version": "3.13", "mimetype": "text/x-python", "file_extension": ".py",
+                "pygments_lexer": "ipython3", "codemirror_mode": { "name": "ipython", "version": 3 },
+            }),
+            Self::TypeScript => json!({
+                "name": "typescript", "version": "5", "mimetype": "application/typescript", "file_extension": ".ts",
+            }),
+        }
+    }
+}
+
+/// The conversation of a new kernel: one of its own, or that of a workspace.
+pub(super) fn conversation(
+    files: &ConversationFiles,
+    caller: &Principal,
+    workspace: Option<&str>,
+) -> Result<Conversation, CallError> {
+    let Some(workspace) = workspace else {
+        return Ok(files.new_conversation(caller));
+    };
+    let id = format!("{WORKSPACE}{workspace}").parse();
+    let id =
+        id.map_err(|error| CallError::invalid(&format!("the name of the workspace: {error}")))?;
+    Ok(files.conversation(caller, id))
+}
+
+/// All kernels.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    started: SystemTime,
+    all: Mutex<HashMap<String, Arc<Kernel>>>,
+    /// Which of its kernels a workspace has run a cell of last.
+    last: Mutex<HashMap<ConversationKey, String>>,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self {
+            started: SystemTime::now(),
+            all: Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+}
+
+/// A kernel of a client's.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) id: String,
+    pub(super) language: Language,
+    pub(super) conversation: Conversation,
+    /// Whether other kernels have the same files.
+    pub(super) is_shared: bool,
+    /// Cancelled when it is deleted.
+    pub(super) gone: CancellationToken,
+    owner: Principal,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    last_activity: SystemTime,
+    connections: usize,
+    /// How many cells there were since it was started.
+    cells: u64,
+    /// Whether the next cell begins with new variables.
+    is_fresh: bool,
+    running: Option<Arc<RunHandle>>,
+}
+
+/// A connection to a kernel.
+#[derive(Debug)]
+pub(super) struct Connection(pub(super) Arc<Kernel>);
+
+impl Kernels {
+    pub(super) fn started(&self) -> String {
+        timestamp(self.started)
+    }
+
+    /// Those of a caller.
+    pub(super) fn of(&self, caller: &Principal) -> Vec<Arc<Kernel>> {
+        let all = self.all.lock();
+        let mut theirs: Vec<_> = all
+            .values()
+            .filter(|kernel| kernel.owner == *caller)
+            .cloned()
+            .collect();
+        theirs.sort_by(|one, other| one.id.cmp(&other.id));
+        theirs
+    }
+
+    /// # Errors
+    /// The caller has no such kernel.
+    pub(super) fn find(&self, caller: &Principal, id: &str) -> Result<Arc<Kernel>, CallError> {
+        let found = self.all.lock().get(id).cloned();
+        found
+            .filter(|kernel| kernel.owner == *caller)
+            .ok_or_else(|| unknown(id))
+    }
+
+    /// # Errors
+    /// The caller has too many.
+    pub(super) fn add(
+        &self,
+        caller: &Principal,
+        language: Language,
+        conversation: Conversation,
+        is_shared: bool,
+    ) -> Result<Arc<Kernel>, CallError> {
+        let mut all = self.all.lock();
+        all.retain(|_, kernel| !kernel.is_forgotten());
+        self.last.lock().retain(|_, last| all.contains_key(last));
+        let theirs = all.values().filter(|kernel| kernel.owner == *caller);
+        if theirs.count() >= MAX_KERNELS {
+            let message = format!("there are {MAX_KERNELS} kernels already: delete some first");
+            return Err(CallError::new(Code::Busy, message));
+        }
+        let kernel = Arc::new(Kernel {
+            id: hex::encode(rand::random::<[u8; 16]>()),
+            language,
+            conversation,
+            is_shared,
+            gone: CancellationToken::new(),
+            owner: caller.clone(),
+            state: Mutex::new(State {
+                last_activity: SystemTime::now(),
+                connections: 0,
+                cells: 0,
+                is_fresh: true,
+                running: None,
+            }),
+        });
+        all.insert(kernel.id.clone(), Arc::clone(&kernel));
+        Ok(kernel)
+    }
+
+    /// Takes a kernel out of the book, and ends its cell.
+    ///
+    /// # Errors
+    /// The caller has no such kernel.
+    pub(super) fn remove(&self, caller: &Principal, id: &str) -> Result<Arc<Kernel>, CallError> {
+        let kernel = self.find(caller, id)?;
+        self.all.lock().remove(id);
+        self.last.lock().retain(|_, last| *last != kernel.id);
+        kernel.gone.cancel();
+        kernel.interrupt();
+        Ok(kernel)
+    }
+
+    /// Counts a new cell of a kernel. Returns its number, and whether it has to begin with new variables: nothing of
+    /// another kernel's that has the same files.
+    pub(super) fn begin_cell(&self, kernel: &Kernel) -> (u64, bool) {
+        let before = self
+            .last
+            .lock()
+            .insert(kernel.conversation.key().clone(), kernel.id.clone());
+        let is_another = before.is_some_and(|before| before != kernel.id);
+        let mut state = kernel.state.lock();
+        let is_fresh = std::mem::take(&mut state.is_fresh) || is_another;
+        state.cells = if is_fresh { 1 } else { state.cells + 1 };
+        state.last_activity = SystemTime::now();
+        (state.cells, is_fresh)
+    }
+}
+
+impl Kernel {
+    /// What clients are told of it.
+    pub(super) fn model(&self) -> Value {
+        let state = self.state.lock();
+        let execution = match (&state.running, state.cells) {
+            (Some(_), _) => "busy",
+            (None, 0) => "starting",
+            (None, _) => "idle",
+        };
+        json!({
+            "id": self.id,
+            "name": self.language.name(),
+            "last_activity": timestamp(state.last_activity),
+            "execution_state": execution,
+            "connections": state.connections,
+        })
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.state.lock().connections
+    }
+
+    pub(super) fn last_activity(&self) -> String {
+        timestamp(self.state.lock().last_activity)
+    }
+
+    /// # Errors
+    /// There are too many connections.
+    pub(super) fn connect(self: &Arc<Self>) -> Result<Connection, CallError> {
+        let mut state = self.state.lock();
+        if state.connections >= MAX_CONNECTIONS {
+            let message = format!("there are {MAX_CONNECTIONS} connections to this kernel already");
+            return Err(CallError::new(Code::Busy, message));
+        }
+        state.connections += 1;
+        Ok(Connection(Arc::clone(self)))
+    }
+
+    /// How many cells there were.
+    pub(super) fn cells(&self) -> u64 {
+        self.state.lock().cells
+    }
+
+    /// Notes what it runs now.
+    pub(super) fn set_running(&self, run: Option<Arc<RunHandle>>) {
+        let mut state = self.state.lock();
+        state.last_activity = SystemTime::now();
+        state.running = run;
+    }
+
+    /// Ends the cell that runs.
+    pub(super) fn interrupt(&self) {
+        if let Some(run) = &self.state.lock().running {
+            run.cancel();
+        }
+    }
+
+    /// Ends the cell that runs, and has the next one begin anew.
+    pub(super) fn restart(&self) {
+        self.interrupt();
+        let mut state = self.state.lock();
+        (state.is_fresh, state.cells) = (true, 0);
+        state.last_activity = SystemTime::now();
+    }
+
+    fn is_forgotten(&self) -> bool {
+        let state = self.state.lock();
+        let unused = state.last_activity.elapsed().unwrap_or_default();
+        state.connections == 0 && state.running.is_none() && unused > KEPT
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.state.lock().connections -= 1;
+    }
+}
+
+fn unknown(id: &str) -> CallError {
+    let shown: String = id.chars().take(64).collect();
+    CallError::new(Code::NotFound, format!("Kernel does not exist: {shown}"))
+}
+
+/// A time as these clients write it.
+pub(super) fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_micros(time).to_string()
+}
