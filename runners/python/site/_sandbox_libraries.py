@@ -57,7 +57,7 @@ def _forget_answer(function):
 
 
 def _load_standard(shelf):
-    shelf.fill(["asyncio", "urllib.request"])
+    shelf.fill(["asyncio"])
     shelf.when_shown["asyncio"] = _let_tasks_outlive_cells
 
 
