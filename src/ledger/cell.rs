@@ -93,9 +93,13 @@ impl CellEvents {
                 self.finish(&result);
                 continue;
             }
+            let printed = async {
+                let _ = self.seen.changed().await;
+                sleep_until(self.looked + GAP).await;
+            };
             tokio::select! {
                 _ = self.run.ended() => {}
-                _ = async { self.seen.changed().await.ok(); sleep_until(self.looked + GAP).await } => {}
+                () = printed => {}
             }
         }
     }

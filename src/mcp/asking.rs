@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-    InputRequest, InputRequiredResult, ProtocolVersion,
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion, ServerRequest,
 };
+use rmcp::service::PeerRequestOptions;
 use serde::Deserialize as _;
+use tokio::time::timeout;
 
 use super::live::with_signs_of_life;
 use super::tools::Call;
@@ -67,12 +69,7 @@ pub(super) async fn ask(
             Some(answer) => consent(ElicitResult::deserialize(answer).ok()),
         }
     } else {
-        let peer = &call.context.peer;
-        let asked = peer.create_elicitation_with_timeout(form(&hosts), Some(PATIENCE));
-        // Boxed, because it is large and few calls need it.
-        let asked = Box::pin(with_signs_of_life(asked, call.context, &call.caller));
-        let answer = call.context.ct.run_until_cancelled(asked).await;
-        consent(answer.and_then(Result::ok))
+        consent(within_session(call, &hosts).await)
     };
     gate.grants.note(caller, key, &hosts, consent);
     call.services.status.audit.record(|| Event::HostsAsked {
@@ -84,6 +81,27 @@ pub(super) async fn ask(
         Consent::Allowed => Ok(Asked::Begin),
         Consent::Refused => Err(not_allowed("does not allow", &hosts)),
         Consent::Closed => Err(not_allowed("was asked and has not answered for", &hosts)),
+    }
+}
+
+/// Asks within the session. A form for whose answer nobody waits any more is taken back.
+async fn within_session(call: &Call<'_>, hosts: &[Entry]) -> Option<ElicitResult> {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(form(hosts)));
+    let options = PeerRequestOptions::no_options();
+    let sent = call.context.peer.send_cancellable_request(request, options);
+    let mut open = sent.await.ok()?;
+    let answered = timeout(PATIENCE, &mut open.rx);
+    // Boxed, because it is large and few calls need it.
+    let answered = Box::pin(with_signs_of_life(answered, call.context, &call.caller));
+    match call.context.ct.run_until_cancelled(answered).await {
+        Some(Ok(Ok(Ok(ClientResult::ElicitResult(answer))))) => Some(answer),
+        Some(Ok(_)) => None,
+        Some(Err(_)) | None => {
+            let _ = open
+                .cancel(Some("nobody waits for it any more".to_owned()))
+                .await;
+            None
+        }
     }
 }
 

@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use parking_lot::Mutex;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ErrorData, ProtocolVersion,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, ProtocolVersion,
 };
-use rmcp::service::{RequestContext, RunningService};
+use rmcp::service::{PeerRequestOptions, RequestContext, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
@@ -19,7 +20,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{TOKEN, TestApp, post};
+use crate::support::{TOKEN, TestApp, eventually, post};
 
 const SETTINGS: [(&str, &str); 2] = [("NETWORK_ALLOW", "api.test"), ("NETWORK_ASK", "1")];
 
@@ -33,6 +34,9 @@ struct Person {
     /// What they were asked since this was last looked at.
     asked: Arc<Mutex<Vec<String>>>,
     has_forms: bool,
+    /// What they look at until it is taken away.
+    is_slow: bool,
+    taken_back: Arc<AtomicBool>,
 }
 
 impl ClientHandler for Person {
@@ -50,12 +54,17 @@ impl ClientHandler for Person {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
             panic!("no form: {request:?}");
         };
         self.asked.lock().push(message);
+        if self.is_slow {
+            context.ct.cancelled().await;
+            self.taken_back.store(true, Ordering::Relaxed);
+            return Ok(ElicitResult::new(ElicitationAction::Cancel));
+        }
         let action = self.answers.lock().pop_front().expect("asked too often");
         Ok(ElicitResult::new(action))
     }
@@ -67,6 +76,7 @@ impl Person {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
             asked: Arc::default(),
             has_forms: true,
+            ..Self::default()
         }
     }
 }
@@ -170,6 +180,30 @@ async fn the_person_is_asked_once_for_each_conversation(#[case] lifecycle: Clien
         let answer = app.send(request.unwrap()).await;
         assert_eq!(answer.json()["error"]["code"], expected, "{conversation}");
     }
+}
+
+#[tokio::test]
+async fn a_form_is_taken_back_when_its_call_is_cancelled() {
+    let app = TestApp::on_fake_with(&SETTINGS).await;
+    let person = Person {
+        is_slow: true,
+        ..Person::who_answers([])
+    };
+    let client = Client::new(&app, person, in_a_session()).await;
+    let arguments = json!({ "language": "shell", "code": "echo hello", "hosts": ["new.test"] });
+    let call = CallToolRequestParams::new("run_code")
+        .with_arguments(arguments.as_object().unwrap().clone());
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(call));
+    let options = PeerRequestOptions::no_options();
+    let call = client.service.send_cancellable_request(request, options);
+    let call = call.await.unwrap();
+    eventually("the person is asked", || {
+        !client.person.asked.lock().is_empty()
+    })
+    .await;
+    call.cancel(None).await.unwrap();
+    let taken_back = || client.person.taken_back.load(Ordering::Relaxed);
+    eventually("the form is taken back", taken_back).await;
 }
 
 #[rstest]

@@ -44,13 +44,8 @@ impl Notebook {
             unread: PATIENCE,
         };
         let stopped = stop.clone().cancelled_owned();
-        tokio::spawn(serve(
-            listener,
-            app.router.clone(),
-            patience,
-            tasks,
-            stopped,
-        ));
+        let router = app.router.clone();
+        tasks.spawn(serve(listener, router, patience, tasks.clone(), stopped));
         Self {
             app,
             address,

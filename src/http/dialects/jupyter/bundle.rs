@@ -59,14 +59,12 @@ fn fit(all: &mut Map<String, Value>) {
     while all.values().map(size).sum::<usize>() > MAX_BYTES {
         let others = all.iter().filter(|(name, _)| *name != TEXT);
         let largest = others.max_by_key(|(_, value)| size(value));
-        match largest.map(|(name, _)| name.clone()) {
-            Some(name) => drop(all.remove(&name)),
-            None => {
-                let text = all[TEXT].as_str().unwrap_or_default();
-                all.insert(TEXT.to_owned(), cut(text, MAX_BYTES / 8).into());
-                return;
-            }
-        }
+        let Some(name) = largest.map(|(name, _)| name.clone()) else {
+            let text = all[TEXT].as_str().unwrap_or_default();
+            all.insert(TEXT.to_owned(), cut(text, MAX_BYTES / 8).into());
+            return;
+        };
+        all.remove(&name);
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::ws::{self, WebSocket};
+use axum::http::HeaderValue;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
@@ -50,7 +51,7 @@ pub(super) async fn serve(
     connection: Connection,
     origin: Origin,
 ) {
-    let protocol = socket.protocol().map(|name| name.as_bytes());
+    let protocol = socket.protocol().map(HeaderValue::as_bytes);
     let mut session = Session {
         framing: Framing::of(protocol),
         socket,
