@@ -3,6 +3,8 @@
 //!
 //! A file comes whole in one message, or as a stream that is never in memory as a whole.
 
+mod folders;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 mod archive;
 mod encoded;
+mod entries;
 mod page;
 
 use bytes::Bytes;
@@ -96,6 +97,9 @@ pub enum FilesError {
     /// There is no such file.
     #[error("{Filename} {0:?} is not a file of this conversation: see list_files")]
     NotFound(String),
+    /// A folder was to go into itself.
+    #[error("a folder cannot be moved into itself: choose another name")]
+    IntoItself,
     /// There are more files than an archive can have.
     #[error(
         "{0} An archive would not have them all: have a program pack what you want into one file"

@@ -28,6 +28,7 @@ mod downloads;
 mod emptied;
 mod entries;
 mod error;
+mod folders;
 mod handle;
 mod handover;
 mod listing;
@@ -64,6 +65,7 @@ pub use self::demand::Demand;
 pub(crate) use self::download_permits::DownloadSlot;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
+pub use self::folders::{Entry, EntryKind};
 pub use self::handle::{DirectoryId, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 pub(crate) use self::moves::Moves;
@@ -72,6 +74,7 @@ pub use self::overview::Overview;
 use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
 pub use self::path::PACKAGES;
+use self::removal::delete_later;
 pub use self::retention::{Deleted, InUse};
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
@@ -210,18 +213,7 @@ impl Workspaces {
             let Some(staging) = staging else {
                 return Ok(false);
             };
-            let tasks = store.tasks.clone();
-            tasks.spawn(async move {
-                let deleted = store.delete(staging).await;
-                if let Err(error) = deleted {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(
-                        conversation.key = key.short(),
-                        error,
-                        "files of a deleted conversation remain"
-                    );
-                }
-            });
+            delete_later(&store, key, staging);
             Ok(true)
         });
         store::outcome(staging).await?

@@ -283,6 +283,7 @@ impl From<FilesError> for CallError {
     fn from(error: FilesError) -> Self {
         let code = match error {
             FilesError::Path(_)
+            | FilesError::IntoItself
             | FilesError::Base64(_)
             | FilesError::DataUri
             | FilesError::Cursor => Code::InvalidArguments,
@@ -353,7 +354,9 @@ const fn workspace_code(error: &WorkspaceError) -> Code {
         WorkspaceError::Exists | WorkspaceError::NameTaken => Code::FileExists,
         WorkspaceError::Unmet => Code::PreconditionFailed,
         WorkspaceError::TooManyUploads | WorkspaceError::FoldersVanish => Code::Busy,
-        WorkspaceError::TooManyEntries { .. } => Code::TooManyFiles,
+        WorkspaceError::TooManyEntries { .. } | WorkspaceError::TooManyToList { .. } => {
+            Code::TooManyFiles
+        }
         WorkspaceError::Io { .. } => Code::Internal,
     }
 }

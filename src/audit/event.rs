@@ -90,7 +90,15 @@ pub enum Event {
         /// Its size.
         bytes: u64,
     },
-    /// A file was deleted.
+    /// A folder was made.
+    FolderMade {
+        /// By whom, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// Its name.
+        name: String,
+    },
+    /// A file, or a folder with all that was in it, was deleted.
     FileDeleted {
         /// By whom, and where.
         #[serde(flatten)]
@@ -98,7 +106,7 @@ pub enum Event {
         /// Its name.
         name: String,
     },
-    /// A file has another name.
+    /// A file or a folder has another name.
     FileRenamed {
         /// By whom, and where.
         #[serde(flatten)]
@@ -343,6 +351,7 @@ impl Event {
     /// The same, when nobody was there to see whether it happened.
     pub(super) fn unsure(mut self) -> Self {
         if let Self::FileUploaded { change, .. }
+        | Self::FolderMade { change, .. }
         | Self::FileDeleted { change, .. }
         | Self::FileRenamed { change, .. }
         | Self::ConversationDeleted { change }

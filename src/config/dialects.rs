@@ -14,6 +14,8 @@ use super::reader::Reader;
 pub enum Dialect {
     /// The sandbox of Dify, below `/dify`.
     Dify,
+    /// The sandboxes of E2B, below `/e2b/api` and `/e2b/sandbox`.
+    E2b,
     /// The kernel API of a Jupyter server, below `/jupyter`.
     Jupyter,
     /// The Code API of LibreChat, below `/librechat`.

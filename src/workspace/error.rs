@@ -34,6 +34,14 @@ pub enum WorkspaceError {
         /// Entries that it may have.
         limit: u64,
     },
+    /// A folder has more in it than one answer may.
+    #[error(
+        "the folder has more than {limit} entries: list the folders in it one by one, or have a program look"
+    )]
+    TooManyToList {
+        /// Entries of one answer.
+        limit: usize,
+    },
     /// All conversations together take more than they may, and those that could go are gone.
     #[error(
         "the server's storage is full (STORAGE_LIMIT, {limit} bytes) and every conversation is in use: delete \

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::WorkspaceError;
+use super::folders::{self, Entry};
 use super::listing::{self, FileEntry, Listing, Snapshot};
 use super::open::{OpenFile, open};
 use super::path::RelativePath;
+use super::removal::delete_later;
 use super::retention::Deleted;
 use super::spool::Spool;
+use super::store::outcome;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
 use super::{Demand, Owner, Store, rename, upload};
@@ -186,6 +189,55 @@ impl Workspace {
         .await
     }
 
+    /// What has a name, of files, folders and links. `None` if nothing has it.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn look(&self, path: &RelativePath) -> Result<Option<Entry>, WorkspaceError> {
+        let path = path.clone();
+        self.within("look at a file", move |store, dir| {
+            folders::look(store.opener, dir, &path)
+        })
+        .await
+    }
+
+    /// What is in a folder, up to so many levels deep. `None` stands for the workspace itself; the answer is `None` if
+    /// there is no such folder.
+    ///
+    /// # Errors
+    /// It is no folder, there is too much in it, or the operating system failed.
+    pub async fn list_folder(
+        &self,
+        folder: Option<&RelativePath>,
+        levels: usize,
+    ) -> Result<Option<Vec<Entry>>, WorkspaceError> {
+        let (this, folder) = (self.clone(), folder.cloned());
+        self.store
+            .work(move |store| {
+                store.uses.note(&this.key);
+                store.make_accessible(this.dir())?;
+                folders::list(store, this.dir(), folder.as_ref(), levels)
+            })
+            .await
+    }
+
+    /// Makes a folder and those that it is in. False if it is there already.
+    ///
+    /// # Errors
+    /// Something else has its name, there is no room, or the operating system failed.
+    pub async fn make_folder(&self, path: &RelativePath) -> Result<bool, WorkspaceError> {
+        let (this, path) = (self.clone(), path.clone());
+        self.store
+            .work(move |store| {
+                let made = this.put(store, |dir| {
+                    upload::make_folder(store, &this.key, dir, &path)
+                });
+                store.uses.book().changed(&this.key);
+                made
+            })
+            .await
+    }
+
     /// Puts a file at `path` in one step and makes missing folders. A link that is there counts as a file.
     ///
     /// # Errors
@@ -272,6 +324,53 @@ impl Workspace {
                 let removed = upload::remove(store, this.dir(), &path);
                 store.uses.book().changed(&this.key);
                 removed
+            })
+            .await
+    }
+
+    /// Deletes a folder with all that is in it. False if there is none.
+    ///
+    /// It is out of sight when this returns, and deleted in the background.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn remove_folder(&self, path: &RelativePath) -> Result<bool, WorkspaceError> {
+        let (this, path) = (self.clone(), path.clone());
+        let (store, key) = (Arc::clone(&self.store), self.key.clone());
+        let staging = self.store.tasks.spawn(async move {
+            let stage = move |store: &Store| {
+                store.uses.note(&this.key);
+                store.make_accessible(this.dir())?;
+                let staging = folders::take_away(store, this.dir(), &path);
+                store.uses.book().changed(&this.key);
+                staging
+            };
+            let Some(staging) = store.work(stage).await? else {
+                return Ok(false);
+            };
+            delete_later(&store, key, staging);
+            Ok(true)
+        });
+        outcome(staging).await?
+    }
+
+    /// Gives a folder another name that nothing has. False if there is no such folder.
+    ///
+    /// # Errors
+    /// The name is taken, there is no room for new folders, or the operating system failed.
+    pub async fn rename_folder(
+        &self,
+        from: &RelativePath,
+        to: &RelativePath,
+    ) -> Result<bool, WorkspaceError> {
+        let (this, from, to) = (self.clone(), from.clone(), to.clone());
+        self.store
+            .work(move |store| {
+                store.uses.note(&this.key);
+                store.make_accessible(this.dir())?;
+                let renamed = folders::rename(store, &this.key, this.dir(), &from, &to);
+                store.uses.book().changed(&this.key);
+                renamed
             })
             .await
     }

@@ -11,14 +11,16 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, fchmod, fstat, renameat, unlinkat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::Opener;
 use super::entries::{for_each_entry, names};
-use super::random_name;
 use super::walk::gone_is_none;
+use super::{Store, random_name};
+use crate::conversation::ConversationKey;
 
 /// Entries deleted in one part of the work, which takes well under a second.
 const PART: u64 = 10_000;
@@ -251,4 +253,19 @@ fn move_folder(
         }
         result => result,
     }
+}
+
+/// Deletes in the background what a conversation has lost.
+pub(super) fn delete_later(store: &Arc<Store>, key: ConversationKey, staging: Staging) {
+    let owned = Arc::clone(store);
+    store.tasks.spawn(async move {
+        if let Err(error) = owned.delete(staging).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(
+                conversation.key = key.short(),
+                error,
+                "files of a deleted conversation or folder remain"
+            );
+        }
+    });
 }

@@ -272,27 +272,51 @@ fn make_folders(
     let mut reached: Option<OwnedFd> = None;
     for part in path.folders() {
         let at = reached.as_ref().map_or(dir, AsFd::as_fd);
-        let made = match mkdirat(at, part, Mode::from_raw_mode(WORKSPACE_MODE)) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(WorkspaceError::of("make a folder")(error)),
-        };
-        let folder = store
-            .opener
-            .folder(at, [part.as_bytes()])
-            .map_err(|error| match error {
-                Errno::NOTDIR | Errno::LOOP | Errno::XDEV => WorkspaceError::NotADirectory,
-                error => WorkspaceError::of("open a folder")(error),
-            })?;
-        if made {
-            store.users.of(dir)?.take_over(folder.as_fd())?;
-        } else {
-            // A program may have removed write permission from it.
-            store.make_accessible(folder.as_fd())?;
-        }
+        let (folder, _) = enter(store, dir, at, part)?;
         reached = Some(folder);
     }
     Ok(reached)
+}
+
+/// Opens the folder `name` in `at`, and makes it if it is missing. Returns whether it was.
+fn enter(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    at: BorrowedFd<'_>,
+    name: &str,
+) -> Result<(OwnedFd, bool), WorkspaceError> {
+    let made = match mkdirat(at, name, Mode::from_raw_mode(WORKSPACE_MODE)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(WorkspaceError::of("make a folder")(error)),
+    };
+    let folder = store
+        .opener
+        .folder(at, [name.as_bytes()])
+        .map_err(|error| match error {
+            Errno::NOTDIR | Errno::LOOP | Errno::XDEV => WorkspaceError::NotADirectory,
+            error => WorkspaceError::of("open a folder")(error),
+        })?;
+    if made {
+        store.users.of(dir)?.take_over(folder.as_fd())?;
+    } else {
+        // A program may have removed write permission from it.
+        store.make_accessible(folder.as_fd())?;
+    }
+    Ok((folder, made))
+}
+
+/// Makes the folder `path` below `dir` and those that it is in. False if it is there already.
+pub(super) fn make_folder(
+    store: &Store,
+    key: &ConversationKey,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> Result<bool, WorkspaceError> {
+    store.measured(key, check_room(store, key, dir, path, 0)?);
+    let folder = make_folders(store, dir, path)?;
+    let at = folder.as_ref().map_or(dir, AsFd::as_fd);
+    enter(store, dir, at, path.file_name()).map(|(_, made)| made)
 }
 
 impl TempFile {
