@@ -268,7 +268,7 @@ impl App {
                 self.hard.clone(),
             ));
         }
-        http::router(HttpState::new(
+        let state = HttpState::new(
             self.config.http.clone(),
             Callers {
                 access: self.access.clone(),
@@ -281,7 +281,11 @@ impl App {
             self.services(),
             self.calls.clone(),
             self.stop_accepting.clone(),
-        ))
+        );
+        let (kept, stop) = (state.clone(), self.hard.clone());
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled(kept.maintain()).await });
+        http::router(state)
     }
 
     /// Serves as configured, alone or as one of several, until a signal comes.

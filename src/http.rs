@@ -83,6 +83,8 @@ struct Shared {
     mcp: McpTransport,
     services: Services,
     sessions: rest::Sessions,
+    /// The sandboxes of clients of E2B.
+    sandboxes: dialects::Sandboxes,
     /// Calls that have no answer yet.
     calls: TaskTracker,
     /// Ends the connections that would not end by themselves.
@@ -136,10 +138,17 @@ impl HttpState {
             mcp,
             services,
             sessions: rest::Sessions::default(),
+            sandboxes: dialects::Sandboxes::default(),
             calls,
             stop,
             started: Instant::now(),
         }))
+    }
+
+    /// Ends what has an end.
+    pub async fn maintain(self) {
+        let conversations = &self.0.services.conversations;
+        self.0.sandboxes.maintain(conversations).await;
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) enum Code {
     NotADirectory,
     NotAllowed,
     NotFound,
+    NotImplemented,
     OriginNotAllowed,
     PackageBlocked,
     PackageIncompatible,
@@ -122,6 +123,7 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Busy | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotImplemented => StatusCode::NOT_IMPLEMENTED,
             Self::LeaderLost => StatusCode::BAD_GATEWAY,
             Self::AuditUnavailable
             | Self::AuthUnavailable

@@ -3,8 +3,10 @@
 //! Each dialect is an adapter in a module of its own: it reads what its clients send, calls the use cases that REST and
 //! the tools call, and answers as its clients expect. Who may call, how often and for what is decided as for REST.
 
+mod bash;
 mod credentials;
 mod dify;
+mod e2b;
 mod failure;
 mod fields;
 mod jupyter;
@@ -14,6 +16,7 @@ mod python_tool;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
+pub(super) use self::e2b::Sandboxes;
 use self::failure::Shape;
 use super::HttpState;
 use super::bearer;
@@ -27,6 +30,7 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
     let dialects = state.0.config.dialects.iter();
     dialects.fold(Router::new(), |routes, dialect| match dialect {
         Dialect::Dify => routes.merge(dify::routes(state)),
+        Dialect::E2b => routes.merge(e2b::routes(state)),
         Dialect::Jupyter => routes.merge(jupyter::routes(state)),
         Dialect::Librechat => routes.merge(librechat::routes(state)),
         Dialect::PythonTool => routes.merge(python_tool::routes(state)),

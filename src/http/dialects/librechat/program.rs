@@ -16,6 +16,7 @@ use crate::conversations::Incoming;
 use crate::executor::Stream;
 use crate::files::FilesError;
 use crate::http::HttpState;
+use crate::http::dialects::bash;
 use crate::http::dialects::fields::Fields;
 use crate::http::rest::{ApiError, FromCaller};
 use crate::principal::Tenant;
@@ -28,9 +29,6 @@ use crate::workspace::Existing;
 const MAX_INPUTS: usize = 200;
 /// Most files that an answer names.
 const MAX_FILES: usize = 50;
-/// The image that has all that such a client's Bash programs call.
-const WORKBENCH: &str = "workbench";
-const SHELL: &str = "shell";
 const TYPESCRIPT: &str = "typescript";
 
 /// A program and what it is to have.
@@ -79,14 +77,7 @@ impl Program {
         tenant: &Tenant,
     ) -> Result<(&'static str, String), ApiError> {
         let language = match &*self.lang {
-            "bash" | "sh" => {
-                let view = services.status.view_for(tenant);
-                if view.find(WORKBENCH).is_some() {
-                    WORKBENCH
-                } else {
-                    SHELL
-                }
-            }
+            "bash" | "sh" => bash::language(services, tenant),
             "py" | "python" => PYTHON,
             "js" | "javascript" | "node" | "nodejs" | "ts" | "typescript" | "bun" | "bun-js" => {
                 TYPESCRIPT
@@ -99,15 +90,14 @@ impl Program {
             }
         };
         let code = &self.code;
-        let quoted = |text: &String| format!("'{}'", text.replace('\'', r"'\''"));
         let code = match (language, &*self.args) {
             (_, []) => code.clone(),
             (PYTHON, args) => format!(
                 "import sys; sys.argv[1:] = {}; del sys\n{code}",
                 json!(args)
             ),
-            (WORKBENCH | SHELL, args) => {
-                let args: Vec<_> = args.iter().map(quoted).collect();
+            (bash::WORKBENCH | bash::SHELL, args) => {
+                let args: Vec<_> = args.iter().map(|arg| bash::quoted(arg)).collect();
                 format!("set -- {}\n{code}", args.join(" "))
             }
             (_, args) => format!(
