@@ -45,6 +45,7 @@ install() {
   python_environment rest
   librechat_environment
   notebooks_environment
+  e2b_environment
 }
 
 node_environment() {
@@ -61,6 +62,13 @@ librechat_environment() {
   cmp -s librechat/package-lock.json librechat/node_modules/installed && return
   node_packages librechat --ignore-scripts --omit=optional
   cp librechat/package-lock.json librechat/node_modules/installed
+}
+
+e2b_environment() {
+  python_environment e2b
+  cmp -s e2b/package-lock.json e2b/node_modules/installed && return
+  node_packages e2b --ignore-scripts
+  cp e2b/package-lock.json e2b/node_modules/installed
 }
 
 # Open WebUI is a hundred megabytes, of which one module is read.
@@ -313,6 +321,11 @@ librechat_users() {
 # What runs cells in a Jupyter server: $1 is the script, $2 the address of ours.
 notebooks() { MCP_URL=$2 notebooks/.venv/bin/python "notebooks/$1.py" "${@:3}"; }
 
+# Runs a program in the environment that all clients of E2B are configured by, with the server at $1.
+e2b() {
+  E2B_API_KEY=$MCP_API_TOKEN E2B_API_URL=$1/e2b/api E2B_SANDBOX_URL=$1/e2b/sandbox "${@:2}"
+}
+
 # Each in one process for all its ways to connect.
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
@@ -332,7 +345,7 @@ conformance_suite() {
 all_clients() {
   start_cold rest
   rest_url=$REPLY
-  start_cold dialects DIALECTS=dify,jupyter,librechat,python_tool RUN_TIMEOUT_MAX=120s
+  start_cold dialects DIALECTS=dify,e2b,jupyter,librechat,python_tool RUN_TIMEOUT_MAX=120s
   local dialects_url=$REPLY
   start_cold http
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
@@ -347,6 +360,8 @@ all_clients() {
   check 'Jupyter, Open WebUI' notebooks open_webui "$dialects_url" notebooks/.wheels
   check 'Jupyter, AutoGen' notebooks autogen "$dialects_url"
   check 'Jupyter, jupyter-kernel-client' notebooks kernel_client "$dialects_url"
+  check "E2B's SDK for Python" e2b "$dialects_url" e2b/.venv/bin/python e2b/sandbox.py
+  check "E2B's SDK for JavaScript" e2b "$dialects_url" node/node_modules/.bin/node e2b/sandbox.mjs
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login
   check 'clients that are known by documents' apart ./run.sh documents_apart

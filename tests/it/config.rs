@@ -74,7 +74,7 @@ fn values_that_could_never_work_are_refused() {
         refused("RUN_SUBNETS", "198.19.0.0/25"),
         refused("RUN_SUBNETS", "198.19.0.1/16"),
         refused("RUST_LOG", "a=b=c"),
-        refused("DIALECTS", "dify, e2b"),
+        refused("DIALECTS", "dify, piston"),
         refused("MCP_API_TOKEN", "0123456789abcd"),
         refused("MCP_API_TOKEN", "n8n-secret-7f3a9c2be41d"),
         refused("MCP_API_TOKEN", "abcabcabcabcabcabc"),
@@ -93,7 +93,7 @@ fn values_that_could_never_work_are_refused() {
     RUN_SUBNETS=198.19.0.0/25 is not valid: it must be a range of IPv4 addresses with a prefix from /8 to /24, such as `198.19.0.0/16`
     RUN_SUBNETS=198.19.0.1/16 is not valid: it must be a range of IPv4 addresses with a prefix from /8 to /24, such as `198.19.0.0/16`
     RUST_LOG=a=b=c is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
-    DIALECTS=dify, e2b is not valid: it must be names separated by commas, of those that there are: dify, jupyter, librechat, python_tool
+    DIALECTS=dify, piston is not valid: it must be names separated by commas, of those that there are: dify, e2b, jupyter, librechat, python_tool
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters without `secret`, which stands in values that nobody has replaced yet; make one with `openssl rand -hex 32`
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters, 8 different ones or more; make one with `openssl rand -hex 32`

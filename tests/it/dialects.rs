@@ -2,6 +2,7 @@
 
 mod credentials;
 mod dify;
+pub(crate) mod e2b;
 pub(crate) mod jupyter;
 mod librechat;
 pub(crate) mod python_tool;

@@ -36,6 +36,7 @@ mod docker_packages_listed;
 mod docker_packages_npm;
 mod docker_packages_proxy;
 mod docker_packages_versions;
+mod docker_sandboxes;
 mod docker_secrets;
 mod docker_selftest;
 mod docker_shows;

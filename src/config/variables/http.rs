@@ -132,7 +132,7 @@ pub(super) const HTTP: &[Variable] = &[
     variable(
         "DIALECTS",
         "",
-        "comma-separated interfaces of other code interpreters that clients find here too: `dify`, `jupyter`, `librechat`, `python_tool`; default: none; see docs/clients.md",
+        "comma-separated interfaces of other code interpreters that clients find here too: `dify`, `e2b`, `jupyter`, `librechat`, `python_tool`; default: none; see docs/clients.md",
     ),
     variable(
         "MCP_TOOLSET",
