@@ -138,8 +138,10 @@ pub(super) fn take_away(
         folder => folder.map_err(WorkspaceError::of("open a folder"))?,
     };
     store.make_accessible(folder.as_fd())?;
-    let taken = store.take_away(folder.as_fd(), path.file_name());
-    taken.map_err(WorkspaceError::of("take away a folder"))
+    match store.take_away(folder.as_fd(), path.file_name()) {
+        Err(error) if is_miss(error) => Ok(None),
+        taken => taken.map_err(WorkspaceError::of("take away a folder")),
+    }
 }
 
 /// Gives the folder `from` the name `to`, which nothing has, making folders on the way. False if there is no such folder.

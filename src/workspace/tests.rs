@@ -1,5 +1,6 @@
 //! Workspaces on a real file system, with everything in them that programs were seen to make.
 
+mod folders;
 mod hostile;
 mod listings;
 mod moves;
