@@ -85,11 +85,22 @@ impl<'a> Sandbox<'a> {
         let text = told(answer)
             .replace(&self.id, "ID")
             .replace(&self.token, "TOKEN");
-        let mut parts = text.split("Time\":\"");
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| {
-            let rest = part.split_once('"').map_or(part, |(_, rest)| rest);
-            text + "Time\":\"…\"" + rest
-        })
+        // How large folders are is up to the file system.
+        let sized = text.split("_DIRECTORY\",").map(str::to_owned);
+        let mut sized: Vec<_> = sized.collect();
+        for part in sized.iter_mut().skip(1) {
+            *part = hidden(part, "\"size\":\"", 1);
+        }
+        hidden(&sized.join("_DIRECTORY\","), "Time\":\"", usize::MAX)
     }
+}
+
+/// A text in which what is between these words and the next quotation mark is left out, the first `times` times.
+fn hidden(text: &str, before: &str, times: usize) -> String {
+    let mut parts = text.splitn(times.saturating_add(1), before);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.split_once('"').map_or(part, |(_, rest)| rest);
+        text + before + "…\"" + rest
+    })
 }

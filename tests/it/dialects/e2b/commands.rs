@@ -90,7 +90,18 @@ async fn what_a_command_prints_and_how_it_ends_is_told_in_order() {
         .run("echo out $WORD\necho err >&2\necho a > a.txt")
         .await;
     let second = sandbox.run("cat a.txt\nexit 3").await;
-    insta::assert_snapshot!([first, second].join("\n\n"), @"");
+    insta::assert_snapshot!([first, second].join("\n\n"), @r#"
+    0 {"event":{"start":{"pid":1}}}
+    stdout "out said\n"
+    stderr "err\n"
+    0 {"event":{"end":{"exitCode":0,"exited":true,"status":"exit status 0"}}}
+    2 {}
+
+    0 {"event":{"start":{"pid":2}}}
+    stdout "a\n"
+    0 {"event":{"end":{"exitCode":3,"exited":true,"status":"exit status 3","error":"exit status 3"}}}
+    2 {}
+    "#);
 }
 
 #[tokio::test]
@@ -119,7 +130,18 @@ async fn what_cannot_be_run_is_told_at_the_end_of_the_stream() {
             .await;
         seen.push(told(&answer));
     }
-    insta::assert_snapshot!(seen.join("\n"), @"");
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    2 {"error":{"code":"unimplemented","message":"commands have no terminal and no input here: write the input to a file, and read it from there"}}
+    2 {"error":{"code":"unimplemented","message":"commands have no terminal and no input here: write the input to a file, and read it from there"}}
+    2 {"error":{"code":"invalid_argument","message":"environment has the name \"a b\": a name is a letter or _, then letters, digits and _, at most 128"}}
+    2 {"error":{"code":"invalid_argument","message":"the body does not fit: invalid type: integer `1`, expected struct Command at line 1 column 12"}}
+    0 {"event":{"start":{"pid":2}}}
+    2 {"error":{"code":"deadline_exceeded","message":"The program was stopped after its time limit of 0.1 s: make it faster, or give timeout up to 3600."}}
+    2 {"error":{"code":"not_found","message":"there is no such process: it has ended"}}
+    404 {"code":"not_found","message":"there is no such process: it has ended"}
+    501 {"code":"unimplemented","message":"this call is not implemented here: docs/moving.md says which are"}
+    501 {"code":"unimplemented","message":"this call is not implemented here: docs/moving.md says which are"}
+    "#);
 }
 
 #[tokio::test]
@@ -145,7 +167,18 @@ async fn a_command_is_listed_asked_for_again_and_killed() {
     let (started, (again, ended)) = tokio::join!(started, others);
     let [listed, killed] = ended;
     let seen = [messages(&started), messages(&again), listed, killed];
-    insta::assert_snapshot!(seen.join("\n"), @"");
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    0 {"event":{"start":{"pid":1}}}
+    stdout "begun\n"
+    0 {"event":{"end":{"exitCode":-1,"exited":false,"status":"signal: killed","error":"signal: killed"}}}
+    2 {}
+    0 {"event":{"start":{"pid":1}}}
+    stdout "begun\n"
+    0 {"event":{"end":{"exitCode":-1,"exited":false,"status":"signal: killed","error":"signal: killed"}}}
+    2 {}
+    200 {"processes":[{"config":{"cmd":"/bin/bash","args":["-l","-c","echo begun\nsleep 600"],"envs":{"WORD":"said"}},"pid":1,"tag":null}]}
+    200 {}
+    "#);
     let listed = sandbox.call("process.Process/List", &json!({})).await;
     assert_eq!(listed.json(), json!({ "processes": [] }));
 }

@@ -59,7 +59,19 @@ async fn sandboxes_are_made_described_listed_and_killed() {
     ] {
         seen.push(told(&ask(method, &path, body).await).replace(id, "ID"));
     }
-    insta::assert_snapshot!(seen.join("\n"), @"");
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    {"templateID":"code-interpreter-v1","sandboxID":null,"clientID":"local","envdVersion":"0.5.7","envdAccessToken":null,"domain":null}
+    {"templateID":"code-interpreter-v1","sandboxID":null,"clientID":"local","startedAt":null,"endAt":null,"envdVersion":"0.5.7","cpuCount":1,"memoryMB":256,"diskSizeMB":1024,"state":"running","metadata":{"a b":"c&d"},"domain":null}
+    204 
+    400 {"code":400,"message":"timeout is 100000: it must be at most 86400 seconds"}
+    204 
+    200 []
+    501 {"code":501,"message":"this call is not implemented here: docs/moving.md says which are"}
+    204 
+    404 {"code":404,"message":"there is no sandbox \"ID\" of yours: it was killed, or its time is over"}
+    400 {"code":400,"message":"the body does not fit: invalid type: string \"x\", expected u64"}
+    501 {"code":501,"message":"this call is not implemented here: docs/moving.md says which are"}
+    "#);
 }
 
 #[tokio::test]
@@ -138,7 +150,18 @@ async fn only_who_made_a_sandbox_gets_into_it() {
         seen.push(ask(headers, "/process.Process/List").await);
     }
     seen.push(ask(&[id], "/files?path=x").await);
-    insta::assert_snapshot!(seen.join("\n"), @"");
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    404 {"code":404,"message":"there is no sandbox \"ID\" of yours: it was killed, or its time is over"}
+    404 {"code":404,"message":"there is no sandbox \"ID\" of yours: it was killed, or its time is over"}
+    404 {"code":404,"message":"there is no sandbox \"ID\" of yours: it was killed, or its time is over"}
+    502 {"sandboxId":"","message":"The sandbox was not found","code":502}
+    502 {"sandboxId":"AAAAAAAAAAAAAAAAAAAAA","message":"The sandbox was not found","code":502}
+    401 {"code":"unauthenticated","message":"the header X-Access-Token is missing or wrong: it is the envdAccessToken that the sandbox was made with"}
+    401 {"code":"unauthenticated","message":"the header X-Access-Token is missing or wrong: it is the envdAccessToken that the sandbox was made with"}
+    401 {"code":"unauthenticated","message":"the header X-Access-Token is missing or wrong: it is the envdAccessToken that the sandbox was made with"}
+    502 {"sandboxId":"ID","message":"The sandbox is running but port is not open","code":502}
+    401 {"code":401,"message":"the header X-Access-Token is missing or wrong: it is the envdAccessToken that the sandbox was made with"}
+    "#);
 }
 
 #[tokio::test]
@@ -150,7 +173,10 @@ async fn a_sandbox_lets_nobody_do_more_than_its_token() {
         .call("filesystem.Filesystem/ListDir", &json!({}))
         .await;
     let processes = sandbox.call("process.Process/List", &json!({})).await;
-    insta::assert_snapshot!([listed, processes].map(|answer| told(&answer)).join("\n"), @"");
+    insta::assert_snapshot!([listed, processes].map(|answer| told(&answer)).join("\n"), @r#"
+    403 {"code":"permission_denied","message":"this needs the scope files, and the token has run: ask the server's operator for a token that has it"}
+    200 {"processes":[]}
+    "#);
 }
 
 #[tokio::test]
@@ -171,7 +197,7 @@ async fn a_sandbox_ends_at_its_time_with_all_that_is_in_it() {
     let gone = sandbox
         .send(Method::GET, "/files?path=a.txt", "text/plain", "")
         .await;
-    insta::assert_snapshot!(sandbox.stable(&gone), @"");
+    insta::assert_snapshot!(sandbox.stable(&gone), @r#"502 {"sandboxId":"ID","message":"The sandbox was not found","code":502}"#);
     nothing_is_kept(&app).await;
 }
 
@@ -183,5 +209,5 @@ async fn one_caller_has_no_more_than_so_many_sandboxes() {
     }
     let refused = api(&app, TOKEN, Method::POST, "/sandboxes", &json!({})).await;
     assert_eq!(refused.header("should-retry"), "false");
-    insta::assert_snapshot!(told(&refused), @"");
+    insta::assert_snapshot!(told(&refused), @r#"429 {"code":429,"message":"you have 100 sandboxes, which is the limit: kill some, or wait for their end"}"#);
 }
