@@ -361,6 +361,7 @@ all_clients() {
   check 'Jupyter, AutoGen' notebooks autogen "$dialects_url"
   check 'Jupyter, jupyter-kernel-client' notebooks kernel_client "$dialects_url"
   check "E2B's SDK for Python" e2b "$dialects_url" e2b/.venv/bin/python e2b/sandbox.py
+  check "E2B's SDK for Python, smolagents" e2b "$dialects_url" e2b/.venv/bin/python e2b/cells.py
   check "E2B's SDK for JavaScript" e2b "$dialects_url" node/node_modules/.bin/node e2b/sandbox.mjs
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login

@@ -4,15 +4,18 @@
 //! A sandbox is a conversation with a time at which it is deleted. Whoever made it is who calls on the data plane, where
 //! there is no token of ours: its own, which nobody can guess, stands for it there.
 
+mod contexts;
 mod control;
 mod entrance;
 mod envelope;
 mod feed;
 mod files;
 mod filesystem;
+mod interpreter;
 mod paths;
 mod process;
 mod program;
+mod results;
 mod sandboxes;
 mod upload;
 
@@ -54,11 +57,17 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
         .route("/process.Process/SendSignal", post(process::signal))
         .route("/process.Process/{method}", post(unimplemented));
     let plain = Router::new().route("/health", get(async || StatusCode::NO_CONTENT));
-    let plain = plain.route("/envs", get(entrance::variables));
+    let plain = plain
+        .route("/envs", get(entrance::variables))
+        .route("/contexts", get(interpreter::list).post(interpreter::make))
+        .route("/contexts/{id}", delete(interpreter::remove))
+        .route("/contexts/{id}/restart", post(interpreter::restart));
+    let cells = Router::new().route("/execute", post(interpreter::execute));
     let sandbox = Router::new()
         .merge(inside(state, failed, Proof::Token, Scope::Files, files))
         .merge(inside(state, called, Proof::Token, Scope::Files, folders))
         .merge(inside(state, called, Proof::Token, Scope::Run, programs))
+        .merge(inside(state, failed, Proof::Token, Scope::Run, cells))
         .merge(inside(state, failed, Proof::Id, Scope::Run, plain));
     guarded(state, failed, control_routes())
         .nest(SANDBOX, sandbox)
@@ -105,6 +114,13 @@ async fn unimplemented() -> ApiError {
 /// Something that E2B has and this server has not.
 fn not_here(message: &str) -> ApiError {
     ApiError::new(Code::NotImplemented, message)
+}
+
+/// A language of E2B's that has no cells here.
+fn unknown_language(name: &str) -> ApiError {
+    let name: String = name.chars().take(64).collect();
+    let known = "python, javascript, typescript and bash";
+    not_here(&format!("language is {name:?}: cells are in {known}"))
 }
 
 /// A failure, as clients read it where they do not call methods.

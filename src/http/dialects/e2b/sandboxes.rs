@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::error;
 
+use super::contexts::Contexts;
 use super::process::Processes;
 use crate::conversation::Conversation;
 use crate::conversations::Conversations;
@@ -42,6 +43,7 @@ pub(in crate::http) struct Sandbox {
     pub(super) wish: Wish,
     pub(super) started: SystemTime,
     pub(super) processes: Processes,
+    pub(super) contexts: Contexts,
     /// What lets somebody in.
     token: String,
     ends: Mutex<Instant>,
@@ -104,6 +106,7 @@ impl Sandbox {
             wish,
             started: SystemTime::now(),
             processes: Processes::default(),
+            contexts: Contexts::default(),
             token: new_id(),
             ends: Mutex::new(Instant::now() + time),
         }
