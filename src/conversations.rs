@@ -87,6 +87,12 @@ impl Conversations {
         self.files.delete_all(key).await
     }
 
+    /// Ends the kernels of a conversation that have this number.
+    pub(crate) fn end_kernels(&self, conversation: &Conversation, number: u32) {
+        self.kernels
+            .retire_numbered(conversation.key(), number, KernelLoss::Deleted);
+    }
+
     /// Deletes one file of a conversation, if it is as demanded.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 //!                      Lost: why is remembered, and told to the next run that would have had it
 //! ```
 //!
-//! There is one place for each conversation and language. The run that has it holds a [`KernelTurn`]; others are refused, or
+//! There is one place for each conversation and language, or several with numbers where a client wants them. The run that has it holds a [`KernelTurn`]; others are refused, or
 //! wait in the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its
 //! sandbox, so letting go of it in any way removes the container.
 
@@ -157,7 +157,7 @@ impl Kernels {
         runner.kernel && self.0.config.max_kernels > 0
     }
 
-    /// The turn of a run that asks for its conversation's kernel. With `wait`, this may take as long as the runs before
+    /// The turn of a run that asks for its conversation's kernel of this language and number. With `wait`, this may take as long as the runs before
     /// it, and `waits` is called when it stands in line for that.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Kernels {
     pub async fn turn(
         &self,
         conversation: &Conversation,
-        runner: &Runner,
+        (runner, number): (&Runner, u32),
         wait: bool,
         waits: impl FnOnce(),
     ) -> Result<KernelTurn, KernelError> {
@@ -174,6 +174,7 @@ impl Kernels {
             tenant: conversation.tenant().clone(),
             conversation: conversation.key().clone(),
             language: runner.language.clone(),
+            number,
         };
         let mut waiting: Option<Waiting> = None;
         loop {
@@ -240,7 +241,13 @@ impl Kernels {
 
     /// Ends the kernels of a conversation: idle ones at once, the others with the runs that have them.
     pub fn retire(&self, key: &ConversationKey, why: KernelLoss) {
-        let retired = self.0.books.lock().retire(key, why);
+        let retired = self.0.books.lock().retire(key, None, why);
+        self.let_go(retired);
+    }
+
+    /// The same for those with a number.
+    pub fn retire_numbered(&self, key: &ConversationKey, number: u32, why: KernelLoss) {
+        let retired = self.0.books.lock().retire(key, Some(number), why);
         self.let_go(retired);
     }
 

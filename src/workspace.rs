@@ -74,7 +74,6 @@ pub use self::overview::Overview;
 use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
 pub use self::path::PACKAGES;
-use self::removal::delete_later;
 pub use self::retention::{Deleted, InUse};
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
@@ -213,7 +212,18 @@ impl Workspaces {
             let Some(staging) = staging else {
                 return Ok(false);
             };
-            delete_later(&store, key, staging);
+            let tasks = store.tasks.clone();
+            tasks.spawn(async move {
+                let deleted = store.delete(staging).await;
+                if let Err(error) = deleted {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(
+                        conversation.key = key.short(),
+                        error,
+                        "files of a deleted conversation remain"
+                    );
+                }
+            });
             Ok(true)
         });
         store::outcome(staging).await?

@@ -353,7 +353,9 @@ const fn workspace_code(error: &WorkspaceError) -> Code {
         WorkspaceError::NotADirectory => Code::NotADirectory,
         WorkspaceError::Exists | WorkspaceError::NameTaken => Code::FileExists,
         WorkspaceError::Unmet => Code::PreconditionFailed,
-        WorkspaceError::TooManyUploads | WorkspaceError::FoldersVanish => Code::Busy,
+        WorkspaceError::TooManyUploads
+        | WorkspaceError::FoldersVanish
+        | WorkspaceError::Refilled => Code::Busy,
         WorkspaceError::TooManyEntries { .. } | WorkspaceError::TooManyToList { .. } => {
             Code::TooManyFiles
         }

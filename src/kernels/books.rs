@@ -231,21 +231,26 @@ impl<K> KernelBooks<K> {
         self.forget_if_empty(key);
     }
 
-    /// Takes every idle kernel of a conversation. Those that runs have are lost when the runs leave them.
+    /// Takes every idle kernel of a conversation, or only those with a number. Those that runs have are lost when the runs
+    /// leave them.
     #[must_use]
     pub(super) fn retire(
         &mut self,
         conversation: &ConversationKey,
+        number: Option<u32>,
         why: KernelLoss,
     ) -> Vec<(K, KernelLoss)> {
+        let is_meant = |key: &KernelKey| {
+            key.conversation == *conversation && number.is_none_or(|number| key.number == number)
+        };
         for (key, seat) in &mut self.seats {
             if let SeatState::Taken { doomed, .. } = &mut seat.state
-                && key.conversation == *conversation
+                && is_meant(key)
             {
                 *doomed = Some(why);
             }
         }
-        self.take_idle(|key, _, _| (key.conversation == *conversation).then_some(why))
+        self.take_idle(|key, _, _| is_meant(key).then_some(why))
     }
 
     /// Takes every kernel that was idle for too long, or that is lost for another reason.
@@ -336,7 +341,9 @@ impl<K> KernelBooks<K> {
         let mut languages: HashMap<_, Vec<_>> = HashMap::new();
         for (key, _) in self.seats.iter().filter(|(_, seat)| seat.state.has_room()) {
             let of_one = languages.entry(key.conversation.clone()).or_default();
-            of_one.push(key.language.clone());
+            if !of_one.contains(&key.language) {
+                of_one.push(key.language.clone());
+            }
         }
         languages
     }

@@ -201,7 +201,9 @@ impl PackagesError {
                 | WorkspaceError::NoUserLeft { .. } => Kind::StorageFull,
                 WorkspaceError::DiskFull => Kind::DiskFull,
                 WorkspaceError::TooManyEntries { .. } => Kind::TooManyFiles,
-                WorkspaceError::FoldersVanish | WorkspaceError::TooManyUploads => Kind::Busy,
+                WorkspaceError::FoldersVanish
+                | WorkspaceError::Refilled
+                | WorkspaceError::TooManyUploads => Kind::Busy,
                 _ => Kind::Internal,
             },
             Self::Audit(_) => Kind::AuditUnavailable,

@@ -85,6 +85,8 @@ pub struct KernelWish {
     pub wait: bool,
     /// Whether it wants a new kernel, and an existing one to be ended.
     pub restart: bool,
+    /// Which one, if its client has several of one language.
+    pub number: u32,
     /// What records of the cell begin with, if its caller reads them with
     /// [`CellEvents`](crate::ledger::CellEvents).
     pub records: Option<RecordMark>,

@@ -126,7 +126,7 @@ impl Runs {
         } = prepared;
         let mut turn = self
             .kernels
-            .turn(conversation, runner, wish.wait, waits)
+            .turn(conversation, (runner, wish.number), wish.wait, waits)
             .await?;
         turn.fit(prepared.needs(), wish.restart)?;
         Ok(turn)

@@ -96,6 +96,13 @@ pub enum WorkspaceError {
         Self::AGAIN.as_secs()
     )]
     FoldersVanish,
+    /// A program fills a folder as fast as it is deleted.
+    #[error(
+        "a program of the conversation fills the folder as fast as it is deleted: try again in {} s, or when the \
+         program has ended",
+        Self::AGAIN.as_secs()
+    )]
+    Refilled,
     /// A file was to be put below something that is not a folder; links do not count as folders.
     #[error("{Filename} has a folder part that is a file or a link: choose another folder")]
     NotADirectory,
@@ -131,7 +138,11 @@ impl WorkspaceError {
 
     /// After what time it is worth trying again, when nothing but time helps.
     pub fn retry_after(&self) -> Option<Duration> {
-        matches!(self, Self::TooManyUploads | Self::FoldersVanish).then_some(Self::AGAIN)
+        matches!(
+            self,
+            Self::TooManyUploads | Self::FoldersVanish | Self::Refilled
+        )
+        .then_some(Self::AGAIN)
     }
 
     /// Whether something was not there, or is no longer there.

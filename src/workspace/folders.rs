@@ -11,13 +11,17 @@ use super::beneath::{Opener, is_miss};
 use super::error::WorkspaceError;
 use super::listing;
 use super::path::{MAX_PARTS, RelativePath, is_packages};
-use super::removal::Staging;
+use super::removal::delete_in_place;
 use super::walk::{Found, Next, walk};
 use super::{Store, upload};
 use crate::conversation::ConversationKey;
 
 /// Most entries of one listing.
 pub(super) const MAX_LISTED: usize = 10_000;
+
+/// How many times the limit on entries is deleted of a folder before a program must be refilling it. Each may be moved
+/// before it is deleted, and a program can have made somewhat more.
+const MOST_DELETED: u64 = 4;
 
 /// Something that has a name in a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,20 +131,21 @@ fn entry(folder: Option<&RelativePath>, found: &Found<'_>) -> Result<Option<Entr
     Ok(found.stat()?.and_then(|stat| Entry::of(path, &stat)))
 }
 
-/// Takes a folder and all that is in it out of sight. `None` if there is none.
-pub(super) fn take_away(
+/// Deletes a folder with all that is in it. False if there is none.
+pub(super) fn remove(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
-) -> std::result::Result<Option<Staging>, WorkspaceError> {
+) -> std::result::Result<bool, WorkspaceError> {
     let folder = match parent(store.opener, dir, path) {
-        Err(error) if is_miss(error) => return Ok(None),
+        Err(error) if is_miss(error) => return Ok(false),
         folder => folder.map_err(WorkspaceError::of("open a folder"))?,
     };
     store.make_accessible(folder.as_fd())?;
-    match store.take_away(folder.as_fd(), path.file_name()) {
-        Err(error) if is_miss(error) => Ok(None),
-        taken => taken.map_err(WorkspaceError::of("take away a folder")),
+    let most = store.limits.max_entries.saturating_mul(MOST_DELETED);
+    match delete_in_place(store.opener, folder.as_fd(), path.file_name(), most) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Err(WorkspaceError::Refilled),
+        deleted => deleted.map_err(WorkspaceError::of("delete a folder")),
     }
 }
 

@@ -11,10 +11,8 @@ use super::folders::{self, Entry};
 use super::listing::{self, FileEntry, Listing, Snapshot};
 use super::open::{OpenFile, open};
 use super::path::RelativePath;
-use super::removal::delete_later;
 use super::retention::Deleted;
 use super::spool::Spool;
-use super::store::outcome;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
 use super::{Demand, Owner, Store, rename, upload};
@@ -330,28 +328,19 @@ impl Workspace {
 
     /// Deletes a folder with all that is in it. False if there is none.
     ///
-    /// It is out of sight when this returns, and deleted in the background.
-    ///
     /// # Errors
-    /// The operating system failed.
+    /// A program refills it, or the operating system failed.
     pub async fn remove_folder(&self, path: &RelativePath) -> Result<bool, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
-        let (store, key) = (Arc::clone(&self.store), self.key.clone());
-        let staging = self.store.tasks.spawn(async move {
-            let stage = move |store: &Store| {
-                store.uses.note(&this.key);
-                store.make_accessible(this.dir())?;
-                let staging = folders::take_away(store, this.dir(), &path);
-                store.uses.book().changed(&this.key);
-                staging
-            };
-            let Some(staging) = store.work(stage).await? else {
-                return Ok(false);
-            };
-            delete_later(&store, key, staging);
-            Ok(true)
-        });
-        outcome(staging).await?
+        let remove = move |store: &Store| {
+            store.uses.note(&this.key);
+            store.make_accessible(this.dir())?;
+            let removed = folders::remove(store, this.dir(), &path);
+            store.uses.book().changed(&this.key);
+            removed
+        };
+        // In turn with uploads, since it may take as long.
+        self.store.upload(&self.key, remove).await
     }
 
     /// Gives a folder another name that nothing has. False if there is no such folder.

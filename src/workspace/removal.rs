@@ -11,16 +11,14 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, fchmod, fstat, renameat, unlinkat};
 use rustix::io::{Errno, Result};
 
-use super::beneath::Opener;
+use super::beneath::{Opener, is_miss};
 use super::entries::{for_each_entry, names};
+use super::random_name;
 use super::walk::gone_is_none;
-use super::{Store, random_name};
-use crate::conversation::ConversationKey;
 
 /// Entries deleted in one part of the work, which takes well under a second.
 const PART: u64 = 10_000;
@@ -255,17 +253,20 @@ fn move_folder(
     }
 }
 
-/// Deletes in the background what a conversation has lost.
-pub(super) fn delete_later(store: &Arc<Store>, key: ConversationKey, staging: Staging) {
-    let owned = Arc::clone(store);
-    store.tasks.spawn(async move {
-        if let Err(error) = owned.delete(staging).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(
-                conversation.key = key.short(),
-                error,
-                "files of a deleted conversation or folder remain"
-            );
-        }
-    });
+/// Deletes the folder `name` in `dir` where it is, with at most `max_entries` entries. False when there is none.
+///
+/// What is in it stays within the workspace until it is gone, so that it counts there, whatever a program still does.
+///
+/// # Errors
+/// `NOTEMPTY`, if a program refills it.
+pub(super) fn delete_in_place(
+    opener: Opener,
+    dir: BorrowedFd<'_>,
+    name: &str,
+    max_entries: u64,
+) -> Result<bool> {
+    match Staging::open(opener, dir, name.to_owned(), max_entries) {
+        Err(error) if is_miss(error) => Ok(false),
+        tree => gone_is_none(tree?.delete()).map(|_| true),
+    }
 }

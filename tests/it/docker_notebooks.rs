@@ -122,7 +122,34 @@ async fn docker_a_cell_that_is_stopped_says_why() {
     let kept = channels.run("x").await;
     let full = channels.run("y = bytearray(1 << 30); len(y)").await;
     let lost = channels.run("x").await;
-    insta::assert_snapshot!([late, kept, full, lost].join("\n"), @"");
+    let told = [late, kept, full, lost].join("\n");
+    let peak = regex::Regex::new(r"peak \d+ MiB").unwrap();
+    insta::assert_snapshot!(peak.replace_all(&told, "peak N MiB"), @r#"
+    iopub status {"execution_state":"busy"}
+    iopub execute_input {"code":"x = 1\nimport time\ntime.sleep(60)","execution_count":1}
+    iopub error {"ename":"KeyboardInterrupt","evalue":"","traceback":["---------------------------------------------------------------------------","KeyboardInterrupt                         Traceback (most recent call last)","Cell In[1], line 3","      1 x = 1","      2 import time","----> 3 time.sleep(60)","","KeyboardInterrupt:"]}
+    iopub stream {"name":"stderr","text":"[sandbox] The program was interrupted after its time limit of 3 s: make it faster. The kernel and its variables live on.\n"}
+    shell execute_reply {"ename":"KeyboardInterrupt","evalue":"","traceback":["---------------------------------------------------------------------------","KeyboardInterrupt                         Traceback (most recent call last)","Cell In[1], line 3","      1 x = 1","      2 import time","----> 3 time.sleep(60)","","KeyboardInterrupt:"],"status":"error","execution_count":1}
+    iopub status {"execution_state":"idle"}
+
+    iopub status {"execution_state":"busy"}
+    iopub execute_input {"code":"x","execution_count":2}
+    iopub execute_result {"execution_count":2,"data":{"text/plain":"1"},"metadata":{}}
+    shell execute_reply {"status":"ok","execution_count":2,"user_expressions":{},"payload":[]}
+    iopub status {"execution_state":"idle"}
+
+    iopub status {"execution_state":"busy"}
+    iopub execute_input {"code":"y = bytearray(1 << 30); len(y)","execution_count":3}
+    iopub error {"ename":"MemoryError","evalue":"The program was killed by the memory limit of 256 MiB (peak N MiB, with the libraries that the runner keeps loaded): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.","traceback":["MemoryError: The program was killed by the memory limit of 256 MiB (peak N MiB, with the libraries that the runner keeps loaded): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory. The kernel has ended: its variables are lost, and the next stateful run begins with a new one."]}
+    shell execute_reply {"ename":"MemoryError","evalue":"The program was killed by the memory limit of 256 MiB (peak N MiB, with the libraries that the runner keeps loaded): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.","traceback":["MemoryError: The program was killed by the memory limit of 256 MiB (peak N MiB, with the libraries that the runner keeps loaded): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory. The kernel has ended: its variables are lost, and the next stateful run begins with a new one."],"status":"error","execution_count":3}
+    iopub status {"execution_state":"idle"}
+
+    iopub status {"execution_state":"busy"}
+    iopub execute_input {"code":"x","execution_count":4}
+    iopub error {"ename":"NameError","evalue":"name 'x' is not defined","traceback":["---------------------------------------------------------------------------","NameError                                 Traceback (most recent call last)","Cell In[1], line 1","----> 1 x","","NameError: name 'x' is not defined"]}
+    shell execute_reply {"ename":"NameError","evalue":"name 'x' is not defined","traceback":["---------------------------------------------------------------------------","NameError                                 Traceback (most recent call last)","Cell In[1], line 1","----> 1 x","","NameError: name 'x' is not defined"],"status":"error","execution_count":4}
+    iopub status {"execution_state":"idle"}
+    "#);
     let messages = cell(&mut channels, "print('x' * 5_000_000)").await;
     let size = |message: &Value| message["content"]["text"].as_str().map_or(0, str::len);
     assert!(messages.iter().all(|message| size(message) <= 128 << 10));

@@ -162,10 +162,11 @@ async fn delete(
     let kernel = kernels
         .remove(&origin.caller, &place.kernel)
         .map_err(ApiError)?;
+    let conversations = &state.0.services.conversations;
     if kernel.is_shared {
+        conversations.end_kernels(&kernel.conversation, kernel.number);
         return Ok(StatusCode::NO_CONTENT);
     }
-    let conversations = &state.0.services.conversations;
     conversations.delete(&origin, &kernel.conversation).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -201,6 +202,6 @@ async fn connect(
     let upgrade = upgrade.protocols([V1]).max_message_size(MAX_REQUEST);
     Ok(upgrade.on_upgrade(async move |socket| {
         let _unanswered = state.0.calls.token();
-        channels::serve(socket, state, kernels, connection, origin).await;
+        channels::serve(socket, state, connection, origin).await;
     }))
 }

@@ -249,6 +249,7 @@ impl ExecuteRequest {
             kernel: KernelWish {
                 wait: self.wait,
                 restart: self.restart,
+                number: 0,
                 records: None,
             },
         })

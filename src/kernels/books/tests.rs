@@ -12,6 +12,7 @@ pub(in crate::kernels) fn key(number: usize) -> KernelKey {
         tenant: Tenant::Default,
         conversation: format!("{number:064x}").parse().unwrap(),
         language: "p".to_owned(),
+        number: 0,
     }
 }
 
@@ -188,7 +189,7 @@ fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
     };
     granted(books.claim(&busy, None, ALL));
     leave_idle(&mut books, 2, now);
-    let gone = books.retire(&key(1).conversation, KernelLoss::Deleted);
+    let gone = books.retire(&key(1).conversation, None, KernelLoss::Deleted);
     assert_eq!(gone, [(1, KernelLoss::Deleted)]);
     assert_eq!(
         books.give_back(&busy, 8, now),

@@ -292,6 +292,7 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
         kernel: KernelWish {
             wait: arguments.wait,
             restart: arguments.restart,
+            number: 0,
             records: None,
         },
     })

@@ -25,10 +25,14 @@ def cells(sandbox):
 
 
 def contexts(sandbox):
+    sandbox.run_code("x = 1")
+    [usual] = sandbox.list_code_contexts()
     context = sandbox.create_code_context()
+    assert sandbox.run_code("'x' in globals()", context=context).text == "False"
+    assert sandbox.run_code("x").text == "1"
     sandbox.run_code("y = 5", context=context)
     assert sandbox.run_code("y", context=context).text == "5"
-    assert [each.id for each in sandbox.list_code_contexts()] == [context.id]
+    assert [each.id for each in sandbox.list_code_contexts()] == [usual.id, context.id]
     sandbox.restart_code_context(context)
     assert sandbox.run_code("'y' in globals()", context=context).text == "False"
     sandbox.remove_code_context(context)

@@ -1,5 +1,5 @@
-//! The contexts of a sandbox, in which variables live on: one for each language, since a conversation has one kernel of
-//! each. Here they are names and counts.
+//! The contexts of a sandbox, in which variables live on. Each has a kernel of its own, with its number; here they are
+//! names and counts.
 
 use std::collections::BTreeMap;
 
@@ -54,14 +54,25 @@ impl Language {
     }
 }
 
-/// The contexts that there are, by what runs their cells.
+/// Most contexts of one sandbox.
+const MAX_CONTEXTS: usize = 16;
+
+/// The contexts that there are, by the numbers of their kernels.
 #[derive(Debug, Default)]
-pub(super) struct Contexts(Mutex<BTreeMap<&'static str, Context>>);
+pub(super) struct Contexts(Mutex<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    last: u32,
+    all: BTreeMap<u32, Context>,
+}
 
 #[derive(Debug)]
 struct Context {
     id: String,
     language: Language,
+    /// Whether cells of its language run here that name no context.
+    is_default: bool,
     /// How many cells there were since it began.
     cells: u64,
     /// Whether the next cell begins without variables.
@@ -69,15 +80,6 @@ struct Context {
 }
 
 impl Context {
-    fn new(language: Language) -> Self {
-        Self {
-            id: new_id(),
-            language,
-            cells: 0,
-            is_fresh: true,
-        }
-    }
-
     fn told(&self) -> Value {
         json!({ "id": self.id, "language": self.language.name(), "cwd": HOME })
     }
@@ -87,54 +89,95 @@ impl Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) language: Language,
+    /// The number of the kernel that runs it.
+    pub(super) number: u32,
     /// Which one it is.
     pub(super) count: u64,
     pub(super) is_fresh: bool,
 }
 
+impl Book {
+    fn add(
+        &mut self,
+        language: Language,
+        is_default: bool,
+    ) -> Result<(u32, &mut Context), ApiError> {
+        if self.all.len() >= MAX_CONTEXTS {
+            let message = format!("there are {MAX_CONTEXTS} contexts already: remove some first");
+            return Err(ApiError::new(Code::Busy, message));
+        }
+        self.last += 1;
+        let context = Context {
+            id: new_id(),
+            language,
+            is_default,
+            cells: 0,
+            is_fresh: false,
+        };
+        let added = self.all.entry(self.last).or_insert(context);
+        Ok((self.last, added))
+    }
+
+    fn find(&mut self, id: &str) -> Result<(u32, &mut Context), ApiError> {
+        let found = self.all.iter_mut().find(|(_, context)| context.id == id);
+        let id: String = id.chars().take(64).collect();
+        let missing = || ApiError::new(Code::NotFound, format!("Context {id} not found"));
+        found
+            .map(|(number, context)| (*number, context))
+            .ok_or_else(missing)
+    }
+
+    /// The context of cells in a language that name none.
+    fn default_of(&mut self, language: Language) -> Result<(u32, &mut Context), ApiError> {
+        let is_it = |context: &Context| {
+            context.is_default && context.language.kernel() == language.kernel()
+        };
+        let known = self.all.values().find(|context| is_it(context));
+        match known.map(|context| context.id.clone()) {
+            Some(id) => self.find(&id),
+            None => self.add(language, true),
+        }
+    }
+}
+
 impl Contexts {
-    /// Makes the context of a language.
+    /// Makes a further context of a language.
     pub(super) fn make(&self, language: Language) -> Result<Value, ApiError> {
-        let name = language.name();
-        let Some(kernel) = language.kernel() else {
+        if language.kernel().is_none() {
+            let name = language.name();
             return Err(not_here(&format!(
                 "{name} has no contexts: nothing lives on in it"
             )));
-        };
-        let mut all = self.0.lock();
-        if all.contains_key(kernel) {
-            return Err(not_here(&format!(
-                "a sandbox has one context for {name}, and it is there: restart it, or make another sandbox"
-            )));
         }
-        let context = Context::new(language);
-        let told = context.told();
-        all.insert(kernel, context);
-        Ok(told)
+        let mut book = self.0.lock();
+        let (_, context) = book.add(language, false)?;
+        Ok(context.told())
     }
 
     /// All of them.
     pub(super) fn told(&self) -> Value {
-        self.0.lock().values().map(Context::told).collect()
+        self.0.lock().all.values().map(Context::told).collect()
     }
 
     /// Counts a cell in a context, by its id, or in that of a language, which is made if it is missing.
     pub(super) fn begin(&self, id: Option<&str>, language: Language) -> Result<Next, ApiError> {
-        let mut all = self.0.lock();
-        let context = match (id, language.kernel()) {
-            (Some(id), _) => find(&mut all, id)?,
-            (None, Some(kernel)) => all.entry(kernel).or_insert_with(|| Context::new(language)),
+        let mut book = self.0.lock();
+        let (number, context) = match (id, language.kernel()) {
+            (Some(id), _) => book.find(id)?,
+            (None, Some(_)) => book.default_of(language)?,
             (None, None) => {
                 return Ok(Next {
                     language,
+                    number: 0,
                     count: 1,
-                    is_fresh: true,
+                    is_fresh: false,
                 });
             }
         };
         context.cells += 1;
         Ok(Next {
             language: context.language,
+            number,
             count: context.cells,
             is_fresh: std::mem::take(&mut context.is_fresh),
         })
@@ -142,26 +185,17 @@ impl Contexts {
 
     /// Has the next cell of a context begin without variables.
     pub(super) fn restart(&self, id: &str) -> Result<(), ApiError> {
-        let mut all = self.0.lock();
-        let context = find(&mut all, id)?;
+        let mut book = self.0.lock();
+        let (_, context) = book.find(id)?;
         (context.cells, context.is_fresh) = (0, true);
         Ok(())
     }
 
-    /// The next one of its language begins without variables.
-    pub(super) fn remove(&self, id: &str) -> Result<(), ApiError> {
-        let mut all = self.0.lock();
-        find(&mut all, id)?;
-        all.retain(|_, context| context.id != id);
-        Ok(())
+    /// Takes a context out. Returns the number of its kernel.
+    pub(super) fn remove(&self, id: &str) -> Result<u32, ApiError> {
+        let mut book = self.0.lock();
+        let (number, _) = book.find(id)?;
+        book.all.remove(&number);
+        Ok(number)
     }
-}
-
-fn find<'a>(
-    all: &'a mut BTreeMap<&'static str, Context>,
-    id: &str,
-) -> Result<&'a mut Context, ApiError> {
-    let found = all.values_mut().find(|context| context.id == id);
-    let id: String = id.chars().take(64).collect();
-    found.ok_or_else(|| ApiError::new(Code::NotFound, format!("Context {id} not found")))
 }

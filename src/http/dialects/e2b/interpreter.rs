@@ -71,6 +71,7 @@ pub(super) async fn execute(
     request.kernel = KernelWish {
         wait: true,
         restart: next.is_fresh,
+        number: next.number,
         records: Some(mark),
     };
     let run = services.ledger.start(origin, request);
@@ -121,10 +122,13 @@ pub(super) async fn list(Extension(sandbox): Extension<Arc<Sandbox>>) -> Json<Va
 }
 
 pub(super) async fn remove(
+    State(state): State<HttpState>,
     Extension(sandbox): Extension<Arc<Sandbox>>,
     Segments(id): Segments<String>,
 ) -> Result<StatusCode, ApiError> {
-    sandbox.contexts.remove(&id)?;
+    let number = sandbox.contexts.remove(&id)?;
+    let conversations = &state.0.services.conversations;
+    conversations.end_kernels(&sandbox.conversation, number);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::DropGuard;
 
 use super::bundle::{bundle, cut};
-use super::kernels::{Kernel, Kernels};
+use super::kernels::Kernel;
 use super::message::{Message, Request};
 use crate::audit::Origin;
 use crate::executor::Stream;
@@ -40,7 +40,6 @@ impl Cell {
     /// Starts a cell, and says so. One without code is over already: then there is none, but its messages.
     pub(super) fn start(
         services: &Services,
-        kernels: &Kernels,
         kernel: &Arc<Kernel>,
         origin: &Origin,
         request: Request,
@@ -51,7 +50,7 @@ impl Cell {
             let messages = vec![request.status("busy"), reply, request.status("idle")];
             return (None, messages);
         }
-        let (count, restart) = kernels.begin_cell(kernel);
+        let (count, restart) = kernel.begin_cell();
         let mark = RecordMark::random();
         let mut run = RunRequest::plain(
             kernel.conversation.clone(),
@@ -64,6 +63,7 @@ impl Cell {
         run.kernel = KernelWish {
             wait: true,
             restart,
+            number: kernel.number,
             records: Some(mark),
         };
         let input = json!({ "code": cut(code, MAX_TEXT), "execution_count": count });

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::cell::{Cell, aborted};
 use super::frames::Framing;
-use super::kernels::{Connection, Kernels};
+use super::kernels::Connection;
 use super::message::{Message, PROTOCOL, Request};
 use crate::audit::Origin;
 use crate::http::HttpState;
@@ -32,7 +31,6 @@ struct Session {
     /// What its messages say that they are from.
     name: String,
     state: HttpState,
-    kernels: Arc<Kernels>,
     connection: Connection,
     origin: Origin,
     waiting: VecDeque<Request>,
@@ -47,7 +45,6 @@ struct Session {
 pub(super) async fn serve(
     socket: WebSocket,
     state: HttpState,
-    kernels: Arc<Kernels>,
     connection: Connection,
     origin: Origin,
 ) {
@@ -57,7 +54,6 @@ pub(super) async fn serve(
         socket,
         name: hex::encode(rand::random::<[u8; 16]>()),
         state,
-        kernels,
         connection,
         origin,
         waiting: VecDeque::new(),
@@ -101,7 +97,7 @@ impl Session {
 
     async fn begin(&mut self, request: Request) -> Flow {
         let (services, kernel) = (&self.state.0.services, &self.connection.0);
-        let (cell, messages) = Cell::start(services, &self.kernels, kernel, &self.origin, request);
+        let (cell, messages) = Cell::start(services, kernel, &self.origin, request);
         self.cell = cell;
         self.send(&messages).await
     }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::api::python::PYTHON;
-use crate::conversation::{Conversation, ConversationKey};
+use crate::conversation::Conversation;
 use crate::files::ConversationFiles;
 use crate::ledger::RunHandle;
 use crate::principal::Principal;
@@ -118,8 +119,8 @@ pub(super) fn conversation(
 pub(super) struct Kernels {
     started: SystemTime,
     all: Mutex<HashMap<String, Arc<Kernel>>>,
-    /// Which of its kernels a workspace has run a cell of last.
-    last: Mutex<HashMap<ConversationKey, String>>,
+    /// The number of the kernel that was made last.
+    last: AtomicU32,
 }
 
 impl Default for Kernels {
@@ -127,7 +128,7 @@ impl Default for Kernels {
         Self {
             started: SystemTime::now(),
             all: Mutex::default(),
-            last: Mutex::default(),
+            last: AtomicU32::new(0),
         }
     }
 }
@@ -138,7 +139,9 @@ pub(super) struct Kernel {
     pub(super) id: String,
     pub(super) language: Language,
     pub(super) conversation: Conversation,
-    /// Whether other kernels have the same files.
+    /// What tells it from other kernels that have the same files.
+    pub(super) number: u32,
+    /// Whether there can be such kernels.
     pub(super) is_shared: bool,
     /// Cancelled when it is deleted.
     pub(super) gone: CancellationToken,
@@ -198,7 +201,6 @@ impl Kernels {
     ) -> Result<Arc<Kernel>, CallError> {
         let mut all = self.all.lock();
         all.retain(|_, kernel| !kernel.is_forgotten());
-        self.last.lock().retain(|_, last| all.contains_key(last));
         let theirs = all.values().filter(|kernel| kernel.owner == *caller);
         if theirs.count() >= MAX_KERNELS {
             let message = format!("there are {MAX_KERNELS} kernels already: delete some first");
@@ -208,6 +210,7 @@ impl Kernels {
             id: hex::encode(rand::random::<[u8; 16]>()),
             language,
             conversation,
+            number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             is_shared,
             gone: CancellationToken::new(),
             owner: caller.clone(),
@@ -215,7 +218,7 @@ impl Kernels {
                 last_activity: SystemTime::now(),
                 connections: 0,
                 cells: 0,
-                is_fresh: true,
+                is_fresh: false,
                 running: None,
             }),
         });
@@ -230,25 +233,9 @@ impl Kernels {
     pub(super) fn remove(&self, caller: &Principal, id: &str) -> Result<Arc<Kernel>, CallError> {
         let kernel = self.find(caller, id)?;
         self.all.lock().remove(id);
-        self.last.lock().retain(|_, last| *last != kernel.id);
         kernel.gone.cancel();
         kernel.interrupt();
         Ok(kernel)
-    }
-
-    /// Counts a new cell of a kernel. Returns its number, and whether it has to begin with new variables: nothing of
-    /// another kernel's that has the same files.
-    pub(super) fn begin_cell(&self, kernel: &Kernel) -> (u64, bool) {
-        let before = self
-            .last
-            .lock()
-            .insert(kernel.conversation.key().clone(), kernel.id.clone());
-        let is_another = before.is_some_and(|before| before != kernel.id);
-        let mut state = kernel.state.lock();
-        let is_fresh = std::mem::take(&mut state.is_fresh) || is_another;
-        state.cells = if is_fresh { 1 } else { state.cells + 1 };
-        state.last_activity = SystemTime::now();
-        (state.cells, is_fresh)
     }
 }
 
@@ -288,6 +275,14 @@ impl Kernel {
         }
         state.connections += 1;
         Ok(Connection(Arc::clone(self)))
+    }
+
+    /// Counts a new cell. Returns which one it is, and whether it has to begin without variables.
+    pub(super) fn begin_cell(&self) -> (u64, bool) {
+        let mut state = self.state.lock();
+        state.cells += 1;
+        state.last_activity = SystemTime::now();
+        (state.cells, std::mem::take(&mut state.is_fresh))
     }
 
     /// How many cells there were.
