@@ -1,5 +1,6 @@
 //! The sandboxes of E2B.
 
+mod cells;
 pub(crate) mod commands;
 mod files;
 mod sandboxes;
