@@ -58,6 +58,7 @@ use crate::config::{HttpConfig, OauthConfig};
 use crate::login::Login;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::oauth::Oauth;
+use crate::principal::Principal;
 use crate::services::Services;
 
 /// What routes need.
@@ -149,6 +150,16 @@ impl HttpState {
     pub async fn maintain(self) {
         let conversations = &self.0.services.conversations;
         self.0.sandboxes.maintain(conversations).await;
+    }
+}
+
+impl HttpState {
+    /// Whether a caller has no token any more that counts.
+    fn has_left(&self, caller: &Principal) -> bool {
+        let (oauth, login) = (self.0.oauth.as_ref(), self.0.login.as_ref());
+        self.0.access.has_left(caller)
+            || oauth.is_some_and(|oauth| oauth.has_left(caller))
+            || login.is_some_and(|login| login.has_left(caller))
     }
 }
 

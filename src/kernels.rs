@@ -12,9 +12,9 @@
 //!                      Lost: why is remembered, and told to the next run that would have had it
 //! ```
 //!
-//! There is one place for each conversation and language, or several with numbers where a client wants them. The run that has it holds a [`KernelTurn`]; others are refused, or
-//! wait in the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its
-//! sandbox, so letting go of it in any way removes the container.
+//! There is one place for each conversation and language, or several with numbers where a client wants them. The run that
+//! has it holds a [`KernelTurn`]; others are refused, or wait in the order in which they came. [`books`] keeps the books
+//! and is pure. A kernel holds the lease of its sandbox, so letting go of it in any way removes the container.
 
 mod books;
 mod key;
@@ -157,8 +157,8 @@ impl Kernels {
         runner.kernel && self.0.config.max_kernels > 0
     }
 
-    /// The turn of a run that asks for its conversation's kernel of this language and number. With `wait`, this may take as long as the runs before
-    /// it, and `waits` is called when it stands in line for that.
+    /// The turn of a run that asks for its conversation's kernel of this language and number. With `wait`, this may take
+    /// as long as the runs before it, and `waits` is called when it stands in line for that.
     ///
     /// # Errors
     /// Another run has it, there is no room, or the server is stopping.

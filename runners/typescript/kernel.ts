@@ -100,7 +100,8 @@ function record(stream: 0 | 1, what: object): void {
 /** Shows the value of a cell. */
 function give(value: unknown): void {
   const text = Bun.inspect(value);
-  if (mark) record(0, { result: { "text/plain": { data: text.length > MAX_FORM ? `${text.slice(0, MAX_FORM)}…` : text } } });
+  const data = text.length > MAX_FORM ? `${text.slice(0, MAX_FORM)}…` : text;
+  if (mark) record(0, { result: { "text/plain": { data: data.toWellFormed() } } });
   else show(text);
 }
 
@@ -172,7 +173,8 @@ function complain(error: unknown, name: string): void {
 }
 
 function named(error: unknown): [string, string] {
-  return error instanceof Error ? [error.name, error.message] : ["Error", String(error)];
+  const [name, value] = error instanceof Error ? [error.name, error.message] : ["Error", error];
+  return [String(name).toWellFormed(), String(value).toWellFormed()];
 }
 
 /** Says that something was thrown, as a record around its text if that is wanted. */

@@ -178,8 +178,8 @@ pub(crate) async fn of_file(
     in_turn(Instant::now() + PATIENCE, read(files, id, name), room).await
 }
 
-/// The same for a client that shows PNG and nothing else, in at most `max_bytes` of base64. A picture of another type stays as it is
-/// if it fits.
+/// The same for a client that shows PNG and nothing else, in at most `max_bytes` of base64. A picture of another type
+/// stays as it is if it fits.
 pub(crate) async fn as_png(
     files: &ConversationFiles,
     id: &Conversation,

@@ -71,7 +71,7 @@ impl Rate {
     }
 
     /// Counts one more request.
-    fn check(&self, caller: &Principal) -> Result<(), TooMany> {
+    pub(in crate::http) fn check(&self, caller: &Principal) -> Result<(), TooMany> {
         if let Some(callers) = &self.0.callers {
             check(callers, caller, "RATE_LIMIT")?;
         }

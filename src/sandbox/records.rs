@@ -34,6 +34,24 @@ impl fmt::Display for RecordMark {
     }
 }
 
+/// The media types of what is shown. A program makes up no others.
+const KINDS: [&str; 12] = [
+    "text/plain",
+    "text/html",
+    "text/markdown",
+    "text/latex",
+    "application/json",
+    "application/javascript",
+    "application/pdf",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "image/svg+xml",
+];
+/// Most files of one thing that is shown: each is read whole.
+const MAX_FILES: usize = 2;
+
 /// The forms of one thing that is shown, by their media types.
 pub type Forms = BTreeMap<String, Form>;
 
@@ -64,6 +82,28 @@ pub(crate) enum Record {
     },
     /// The traceback is over.
     ErrorEnd(bool),
+}
+
+impl Record {
+    /// Without forms that nobody knows, and without files that are no pictures or too many.
+    fn within_limits(mut self) -> Self {
+        if let Self::Display(forms) | Self::Result(forms) = &mut self {
+            let mut files = 0;
+            forms.retain(|kind, form| {
+                if !KINDS.contains(&&**kind) {
+                    return false;
+                }
+                match form {
+                    Form::Data(_) => true,
+                    Form::File(_) => {
+                        files += 1;
+                        kind.starts_with("image/") && files <= MAX_FILES
+                    }
+                }
+            });
+        }
+        self
+    }
 }
 
 /// A part of one stream.
@@ -100,8 +140,8 @@ impl RecordReader {
         let mut rest = &self.held[..];
         while let Some((before, record, after)) = self.split(rest) {
             push_text(&mut parts, before);
-            match serde_json::from_slice(record) {
-                Ok(record) => parts.push(Part::Record(record)),
+            match serde_json::from_slice::<Record>(record) {
+                Ok(record) => parts.push(Part::Record(record.within_limits())),
                 Err(_) => push_text(&mut parts, &rest[before.len()..rest.len() - after.len()]),
             }
             rest = after;
@@ -153,6 +193,7 @@ fn push_text(parts: &mut Vec<Part>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -199,6 +240,22 @@ mod tests {
             Part::Text(format!("\x1e{MARK}no record\x1eü")),
         ];
         assert_eq!(all(&[stream().as_bytes()]), expected);
+    }
+
+    #[test]
+    fn a_record_has_few_forms_whatever_a_program_writes() {
+        let forms: BTreeMap<_, _> = (0..1000)
+            .map(|number| (format!("x/{number}"), json!({ "file": "f" })))
+            .chain(KINDS.map(|kind| (kind.to_owned(), json!({ "file": "f" }))))
+            .collect();
+        let record = json!({ "display": forms });
+        let parts = all(&[format!("\x1e{MARK}{record}\x1e").as_bytes()]);
+        let file = || Form::File("f".to_owned());
+        let kept = Forms::from([
+            ("image/gif".to_owned(), file()),
+            ("image/jpeg".to_owned(), file()),
+        ]);
+        assert_eq!(parts, [Part::Record(Record::Display(kept))]);
     }
 
     proptest! {

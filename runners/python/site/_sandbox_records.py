@@ -55,20 +55,34 @@ def failure(kind, error):
 
 
 def shortened(form):
-    if isinstance(form, str) and len(form) > MAX_FORM:
-        return f"{form[:MAX_FORM]}…"
-    return form
+    if not isinstance(form, str):
+        return form
+    return whole(form if len(form) <= MAX_FORM else f"{form[:MAX_FORM]}…")
 
 
 def text_of(error):
     try:
-        return str(error)
+        return whole(str(error))
     except Exception:
         return ""  # its own method fails, which its traceback shows
 
 
+def whole(text):
+    """Without halves of characters, which JSON cannot have."""
+    return text.encode(errors="replace").decode()
+
+
+def in_json(record):
+    try:
+        return json.dumps(record, allow_nan=False, default=str)
+    except (TypeError, ValueError):
+        pass  # a form that JSON cannot have
+    shown = {kind: {name: form for name, form in forms.items() if name != "application/json"} for kind, forms in record.items()}
+    return json.dumps(shown, default=str)
+
+
 def write(stream, record):
-    text = json.dumps(record, default=str)
+    text = in_json(record)
     for each in (sys.stdout, sys.stderr):
         try:
             each.flush()

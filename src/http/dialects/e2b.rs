@@ -58,11 +58,12 @@ pub(super) fn routes(state: &HttpState) -> Router<HttpState> {
         .route("/process.Process/{method}", post(unimplemented));
     let plain = Router::new().route("/health", get(async || StatusCode::NO_CONTENT));
     let plain = plain
-        .route("/envs", get(entrance::variables))
         .route("/contexts", get(interpreter::list).post(interpreter::make))
         .route("/contexts/{id}", delete(interpreter::remove))
         .route("/contexts/{id}/restart", post(interpreter::restart));
-    let cells = Router::new().route("/execute", post(interpreter::execute));
+    let cells = Router::new()
+        .route("/envs", get(entrance::variables))
+        .route("/execute", post(interpreter::execute));
     let sandbox = Router::new()
         .merge(inside(state, failed, Proof::Token, Scope::Files, files))
         .merge(inside(state, called, Proof::Token, Scope::Files, folders))

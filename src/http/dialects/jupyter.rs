@@ -19,15 +19,15 @@ use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Extension, Path, State};
-use axum::http::StatusCode;
 use axum::http::header::LOCATION;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::frames::{MAX_REQUEST, V1};
+use self::frames::V1;
 use self::kernels::{Kernel, Kernels, Language};
 use super::fields::Fields;
 use super::guarded;
@@ -38,6 +38,10 @@ use crate::http::rest::{ApiError, FromCaller};
 
 /// Kernels with files of their own each, and those of a named workspace.
 const PREFIXES: [&str; 2] = ["/jupyter", "/jupyter/w/{workspace}"];
+/// How many bytes JSON may take for one of code.
+const ESCAPED: usize = 6;
+/// Bytes of a request beside its code.
+const MARGIN: usize = 64 << 10;
 /// The version of Jupyter Server whose contract this is.
 const VERSION: &str = "2.14.0";
 
@@ -125,6 +129,7 @@ async fn create(
     Extension(kernels): Books,
     FromCaller(origin): FromCaller,
     Path(place): Path<Place>,
+    uri: Uri,
     Fields(wish): Fields<Wish>,
 ) -> Result<Response, ApiError> {
     let language = Language::named(wish.name.as_deref()).map_err(ApiError)?;
@@ -135,7 +140,7 @@ async fn create(
     let kernel = kernels
         .add(&origin.caller, language, conversation, is_shared)
         .map_err(ApiError)?;
-    let location = format!("/api/kernels/{}", kernel.id);
+    let location = format!("{}/{}", uri.path().trim_end_matches('/'), kernel.id);
     let answer = (
         StatusCode::CREATED,
         [(LOCATION, location)],
@@ -159,25 +164,27 @@ async fn delete(
     FromCaller(origin): FromCaller,
     Path(place): Path<Place>,
 ) -> Result<StatusCode, ApiError> {
-    let kernel = kernels
-        .remove(&origin.caller, &place.kernel)
-        .map_err(ApiError)?;
+    let kernel = found(&kernels, &origin, &place)?;
+    kernel.close();
     let conversations = &state.0.services.conversations;
     if kernel.is_shared {
-        conversations.end_kernels(&kernel.conversation, kernel.number);
-        return Ok(StatusCode::NO_CONTENT);
+        conversations.end_kernels(&kernel.conversation, kernel.number());
+    } else {
+        // Only what is gone is forgotten: its client can ask again otherwise.
+        conversations.delete(&origin, &kernel.conversation).await?;
     }
-    conversations.delete(&origin, &kernel.conversation).await?;
+    kernels.remove(&kernel);
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restart(
+    State(state): State<HttpState>,
     Extension(kernels): Books,
     FromCaller(origin): FromCaller,
     Path(place): Path<Place>,
 ) -> Result<Json<Value>, ApiError> {
     let kernel = found(&kernels, &origin, &place)?;
-    kernel.restart();
+    kernels.restart(&state.0.services.conversations, &kernel);
     Ok(Json(kernel.model()))
 }
 
@@ -198,10 +205,11 @@ async fn connect(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, ApiError> {
     let kernel = found(&kernels, &origin, &place)?;
-    let connection = kernel.connect().map_err(ApiError)?;
-    let upgrade = upgrade.protocols([V1]).max_message_size(MAX_REQUEST);
+    let connection = kernels.connect(kernel).map_err(ApiError)?;
+    let max_request = state.0.services.limits.code * ESCAPED + MARGIN;
+    let upgrade = upgrade.protocols([V1]).max_message_size(max_request);
     Ok(upgrade.on_upgrade(async move |socket| {
         let _unanswered = state.0.calls.token();
-        channels::serve(socket, state, connection, origin).await;
+        channels::serve(socket, state, kernels, connection, origin).await;
     }))
 }

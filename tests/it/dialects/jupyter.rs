@@ -1,5 +1,7 @@
 //! The kernel API of a Jupyter server.
 
+mod ends;
+
 use std::time::Duration;
 
 use axum::http::Method;

@@ -75,8 +75,6 @@ struct Context {
     is_default: bool,
     /// How many cells there were since it began.
     cells: u64,
-    /// Whether the next cell begins without variables.
-    is_fresh: bool,
 }
 
 impl Context {
@@ -93,7 +91,6 @@ pub(super) struct Next {
     pub(super) number: u32,
     /// Which one it is.
     pub(super) count: u64,
-    pub(super) is_fresh: bool,
 }
 
 impl Book {
@@ -112,7 +109,6 @@ impl Book {
             language,
             is_default,
             cells: 0,
-            is_fresh: false,
         };
         let added = self.all.entry(self.last).or_insert(context);
         Ok((self.last, added))
@@ -170,7 +166,6 @@ impl Contexts {
                     language,
                     number: 0,
                     count: 1,
-                    is_fresh: false,
                 });
             }
         };
@@ -179,16 +174,20 @@ impl Contexts {
             language: context.language,
             number,
             count: context.cells,
-            is_fresh: std::mem::take(&mut context.is_fresh),
         })
     }
 
-    /// Has the next cell of a context begin without variables.
-    pub(super) fn restart(&self, id: &str) -> Result<(), ApiError> {
+    /// Gives a context another kernel, which has no variables. Returns the number of the one that it had.
+    pub(super) fn restart(&self, id: &str) -> Result<u32, ApiError> {
         let mut book = self.0.lock();
-        let (_, context) = book.find(id)?;
-        (context.cells, context.is_fresh) = (0, true);
-        Ok(())
+        let (number, _) = book.find(id)?;
+        if let Some(mut context) = book.all.remove(&number) {
+            context.cells = 0;
+            book.last += 1;
+            let new = book.last;
+            book.all.insert(new, context);
+        }
+        Ok(number)
     }
 
     /// Takes a context out. Returns the number of its kernel.

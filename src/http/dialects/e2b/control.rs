@@ -30,6 +30,8 @@ const TIMEOUT: u64 = 300;
 const MAX_TIMEOUT: u64 = 24 * 60 * 60;
 /// Names and values of one field together, in bytes.
 const MAX_BYTES: usize = 32 << 10;
+/// Bytes of the name of a template.
+const MAX_TEMPLATE: usize = 128;
 /// Most sandboxes in one answer.
 const PAGE: usize = 100;
 
@@ -73,7 +75,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let time = time(create.timeout.unwrap_or(TIMEOUT))?;
     let wish = Wish {
-        template: create.template.unwrap_or_else(|| "base".to_owned()),
+        template: template(create.template)?,
         metadata: bounded("metadata", create.metadata)?,
         variables: bounded("envVars", create.variables)?,
     };
@@ -89,6 +91,19 @@ pub(super) async fn create(
             Ok(([("should-retry", "false")], error).into_response())
         }
     }
+}
+
+/// What a client calls the kind of sandbox that it wants.
+fn template(name: Option<String>) -> Result<String, ApiError> {
+    let name = name.unwrap_or_else(|| "base".to_owned());
+    if name.len() > MAX_TEMPLATE {
+        let message = format!(
+            "templateID has {} bytes, the limit is {MAX_TEMPLATE}: give it a shorter one",
+            name.len()
+        );
+        return Err(ApiError::arguments(message));
+    }
+    Ok(name)
 }
 
 /// A sandbox for a client that knows its id. Its time becomes longer and never shorter.
@@ -116,7 +131,12 @@ pub(super) async fn kill(
         return Err(unknown(&id));
     }
     let conversations = &state.0.services.conversations;
-    conversations.delete(&origin, &sandbox.conversation).await?;
+    let deleted = conversations.delete(&origin, &sandbox.conversation).await;
+    if let Err(error) = deleted {
+        // Only what is gone is forgotten: its client can ask again.
+        state.0.sandboxes.put_back(sandbox);
+        return Err(error.into());
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn let_in(
         let message = "the header X-Access-Token is missing or wrong: it is the envdAccessToken that the sandbox was made with";
         return ApiError::new(Code::Unauthorized, message).into_response();
     }
-    if has_left(&state, &sandbox) {
+    if state.has_left(&sandbox.owner) {
         note_denied(&state, &request, "expired_token");
         let message = "the token that the sandbox was made with counts no longer: make a sandbox with another one";
         return ApiError::new(Code::Unauthorized, message).into_response();
@@ -71,13 +71,6 @@ pub(super) async fn let_in(
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
-}
-
-/// Whether whoever made a sandbox could not make it any more.
-fn has_left(state: &HttpState, sandbox: &Sandbox) -> bool {
-    let owner = &sandbox.owner;
-    let login = state.0.login.as_ref();
-    state.0.access.has_left(owner) || login.is_some_and(|login| login.has_left(owner))
 }
 
 /// What clients take for the proxy in front of sandboxes: they look for these words.

@@ -70,7 +70,7 @@ pub(super) async fn execute(
     request.stateful = next.language.kernel().is_some();
     request.kernel = KernelWish {
         wait: true,
-        restart: next.is_fresh,
+        restart: false,
         number: next.number,
         records: Some(mark),
     };
@@ -133,9 +133,12 @@ pub(super) async fn remove(
 }
 
 pub(super) async fn restart(
+    State(state): State<HttpState>,
     Extension(sandbox): Extension<Arc<Sandbox>>,
     Segments(id): Segments<String>,
 ) -> Result<StatusCode, ApiError> {
-    sandbox.contexts.restart(&id)?;
+    let before = sandbox.contexts.restart(&id)?;
+    let conversations = &state.0.services.conversations;
+    conversations.end_kernels(&sandbox.conversation, before);
     Ok(StatusCode::OK)
 }

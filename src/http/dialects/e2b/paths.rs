@@ -29,6 +29,7 @@ fn below_home(path: &str) -> Option<String> {
 /// The file or folder that a path stands for; `None` is the home itself.
 pub(super) fn named(path: &str) -> Result<Option<RelativePath>, ApiError> {
     let Some(below) = below_home(path) else {
+        let path: String = path.chars().take(64).collect();
         let message =
             format!("path is {path:?}: only what is in {HOME} is kept, so choose a path there");
         return Err(ApiError::arguments(message));

@@ -17,7 +17,7 @@ use crate::sandbox::{Form, Forms};
 /// How often a silent cell shows that it is alive.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 /// Bytes of a picture.
-const MAX_PICTURE: u64 = 8 << 20;
+const MAX_PICTURE: u64 = 12 << 20;
 /// What clients call the forms that they know.
 const NAMES: [(&str, &str); 10] = [
     ("text/plain", "text"),

@@ -28,6 +28,8 @@ const MAX_OF_ONE: usize = 100;
 const MAX_OF_ALL: usize = 10_000;
 /// Characters of an id.
 const ID_LENGTH: usize = 21;
+/// When a deletion that failed is tried again.
+const AGAIN: Duration = Duration::from_mins(1);
 /// When there is nothing to end.
 const LATER: Duration = Duration::from_hours(1);
 
@@ -176,6 +178,12 @@ impl Sandboxes {
         self.book.lock().remove(&sandbox.id).is_some()
     }
 
+    /// Takes one back in that could not be deleted.
+    pub(super) fn put_back(&self, sandbox: Arc<Sandbox>) {
+        self.book.lock().insert(sandbox.id.clone(), sandbox);
+        self.changed.notify_one();
+    }
+
     /// Takes those out whose time is over, and says when the next one's is.
     fn ended(&self) -> (Vec<Arc<Sandbox>>, Instant) {
         let mut book = self.book.lock();
@@ -194,6 +202,8 @@ impl Sandboxes {
                 let key = sandbox.conversation.key();
                 if let Err(error) = conversations.clear(key).await {
                     error!(%error, "could not delete what a sandbox had left");
+                    *sandbox.ends.lock() = Instant::now() + AGAIN;
+                    self.put_back(sandbox);
                 }
             }
             tokio::select! {

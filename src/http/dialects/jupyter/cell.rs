@@ -3,18 +3,21 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::DropGuard;
 
 use super::bundle::{bundle, cut};
 use super::kernels::Kernel;
 use super::message::{Message, Request};
+use crate::api::error::CallError;
 use crate::audit::Origin;
 use crate::executor::Stream;
 use crate::files::ConversationFiles;
-use crate::ledger::{CellEvent, CellEvents, CellFailure};
+use crate::ledger::{CellEvent, CellEvents, CellFailure, RunHandle};
 use crate::run::{KernelWish, RunRequest};
-use crate::sandbox::RecordMark;
+use crate::sandbox::{Forms, RecordMark};
 use crate::services::Services;
 
 /// Bytes of printed text in one message, which JSON can make six times as long.
@@ -22,14 +25,21 @@ const MAX_TEXT: usize = 128 << 10;
 /// Bytes of a traceback, and of what its error says.
 const MAX_ERROR: usize = 60 << 10;
 
+/// As what something is shown.
+#[derive(Clone, Copy)]
+enum Showing {
+    Display,
+    Result,
+}
+
 /// A cell that runs.
-#[derive(Debug)]
 pub(super) struct Cell {
     request: Request,
     kernel: Arc<Kernel>,
+    run: Arc<RunHandle>,
     events: CellEvents,
-    /// Told next. Kept until its message is made, in case nobody waits for that.
-    event: Option<CellEvent>,
+    /// The forms of what is shown next. They are made while nobody waits for them, too.
+    making: Option<(Showing, BoxFuture<'static, Value>)>,
     count: u64,
     failure: Option<CellFailure>,
     /// Whoever goes away ends it.
@@ -44,41 +54,42 @@ impl Cell {
         origin: &Origin,
         request: Request,
     ) -> (Option<Self>, Vec<Message>) {
-        let code = request.content["code"].as_str().unwrap_or_default();
+        let code = &request.content.code;
         if code.trim().is_empty() {
             let reply = request.reply(ok(kernel.cells()));
             let messages = vec![request.status("busy"), reply, request.status("idle")];
             return (None, messages);
         }
-        let (count, restart) = kernel.begin_cell();
+        let (count, number) = kernel.begin_cell();
         let mark = RecordMark::random();
         let mut run = RunRequest::plain(
             kernel.conversation.clone(),
             kernel.language.runner(),
-            code.to_owned(),
+            code.clone(),
         );
         // No client can say how long a cell may take, and each of them ends one that takes too long for it.
         run.timeout = Some(services.limits.timeout_max);
         run.stateful = true;
         run.kernel = KernelWish {
             wait: true,
-            restart,
-            number: kernel.number,
+            restart: false,
+            number,
             records: Some(mark),
         };
         let input = json!({ "code": cut(code, MAX_TEXT), "execution_count": count });
         let mut messages = vec![request.status("busy")];
-        if !request.is_set("silent") {
+        if !request.content.silent {
             messages.push(request.publish("execute_input", input));
         }
         let run = services.ledger.start(origin.clone(), run);
-        kernel.set_running(Some(Arc::clone(&run)));
+        kernel.note_begun(Arc::clone(&run));
         let cell = Self {
             request,
             kernel: Arc::clone(kernel),
             _guard: run.cancel_on_drop(),
-            events: CellEvents::of(run, mark),
-            event: None,
+            events: CellEvents::of(Arc::clone(&run), mark),
+            run,
+            making: None,
             count,
             failure: None,
         };
@@ -87,31 +98,41 @@ impl Cell {
 
     /// The messages of what happens next; none when it is over. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, files: &ConversationFiles) -> Option<Vec<Message>> {
-        if self.event.is_none() {
-            self.event = self.events.next().await;
+        if self.making.is_none() {
+            match self.events.next().await? {
+                CellEvent::Printed(stream, text) => return Some(self.printed(stream, &text)),
+                CellEvent::Failed(failure) => return Some(vec![self.failed(failure)]),
+                CellEvent::Displayed(forms) => self.make(Showing::Display, files, forms),
+                CellEvent::Returned(_) if self.request.content.silent => return Some(Vec::new()),
+                CellEvent::Returned(forms) => self.make(Showing::Result, files, forms),
+            }
         }
-        let messages = match self.event.clone()? {
-            CellEvent::Printed(stream, text) => self.printed(stream, &text),
-            CellEvent::Displayed(forms) => {
-                let data = bundle(files, &self.kernel.conversation, forms).await;
-                let content = json!({ "data": data, "metadata": {}, "transient": {} });
-                vec![self.request.publish("display_data", content)]
-            }
-            CellEvent::Returned(_) if self.request.is_set("silent") => Vec::new(),
-            CellEvent::Returned(forms) => {
-                let data = bundle(files, &self.kernel.conversation, forms).await;
-                let content =
-                    json!({ "execution_count": self.count, "data": data, "metadata": {} });
-                vec![self.request.publish("execute_result", content)]
-            }
-            CellEvent::Failed(failure) => {
-                let message = self.request.publish("error", described(&failure));
-                self.failure = Some(failure);
-                vec![message]
-            }
+        let (showing, data) = self.making.as_mut()?;
+        let (showing, data) = (*showing, data.await);
+        self.making = None;
+        let (kind, content) = match showing {
+            Showing::Display => (
+                "display_data",
+                json!({ "data": data, "metadata": {}, "transient": {} }),
+            ),
+            Showing::Result => (
+                "execute_result",
+                json!({ "execution_count": self.count, "data": data, "metadata": {} }),
+            ),
         };
-        self.event = None;
-        Some(messages)
+        Some(vec![self.request.publish(kind, content)])
+    }
+
+    fn make(&mut self, showing: Showing, files: &ConversationFiles, forms: Forms) {
+        let (files, conversation) = (files.clone(), self.kernel.conversation.clone());
+        let making = async move { bundle(&files, &conversation, forms).await };
+        self.making = Some((showing, making.boxed()));
+    }
+
+    fn failed(&mut self, failure: CellFailure) -> Message {
+        let message = self.request.publish("error", described(&failure));
+        self.failure = Some(failure);
+        message
     }
 
     fn printed(&self, stream: Stream, text: &str) -> Vec<Message> {
@@ -132,12 +153,11 @@ impl Cell {
 
     /// Whether cells that wait now are not to run: it has failed, and its client wants that.
     pub(super) fn aborts_others(&self) -> bool {
-        let stops = self.request.content["stop_on_error"].as_bool();
-        self.failure.is_some() && stops.unwrap_or(true)
+        self.failure.is_some() && self.request.content.stop_on_error.unwrap_or(true)
     }
 
     /// The messages of its end.
-    pub(super) fn end(self) -> Vec<Message> {
+    pub(super) fn end(&self) -> Vec<Message> {
         let reply = match &self.failure {
             None => ok(self.count),
             Some(failure) => {
@@ -153,8 +173,26 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        self.kernel.set_running(None);
+        self.kernel.note_ended(&self.run);
     }
+}
+
+/// What a cell is answered that cannot run.
+pub(super) fn refused(request: &Request, why: &CallError) -> Vec<Message> {
+    let failure = CellFailure {
+        name: "SandboxError".to_owned(),
+        value: why.message.clone(),
+        traceback: String::new(),
+    };
+    let error = described(&failure);
+    let mut reply = error.clone();
+    reply["status"] = json!("error");
+    vec![
+        request.status("busy"),
+        request.publish("error", error),
+        request.reply(reply),
+        request.status("idle"),
+    ]
 }
 
 /// What a cell that does not run is answered.

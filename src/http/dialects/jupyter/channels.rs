@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -10,17 +11,18 @@ use axum::http::HeaderValue;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::cell::{Cell, aborted};
+use super::cell::{Cell, aborted, refused};
 use super::frames::Framing;
-use super::kernels::Connection;
+use super::kernels::{Connection, Kernels};
 use super::message::{Message, PROTOCOL, Request};
 use crate::audit::Origin;
 use crate::http::HttpState;
+use crate::http::rest::ApiError;
 
 /// Longest silence while a cell runs: clients give one up that says nothing for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Cells that may wait. Of a client that sends more, nothing is read until some have run.
-const MAX_WAITING: usize = 16;
+/// Cells that may wait. Further ones are not run.
+const MAX_WAITING: usize = 256;
 
 /// Why a session goes on or ends.
 type Flow = ControlFlow<()>;
@@ -31,9 +33,12 @@ struct Session {
     /// What its messages say that they are from.
     name: String,
     state: HttpState,
+    kernels: Arc<Kernels>,
     connection: Connection,
     origin: Origin,
     waiting: VecDeque<Request>,
+    /// Bytes of their code.
+    waiting_bytes: usize,
     cell: Option<Cell>,
     /// How many cells had come when that one failed.
     doomed: Option<usize>,
@@ -45,6 +50,7 @@ struct Session {
 pub(super) async fn serve(
     socket: WebSocket,
     state: HttpState,
+    kernels: Arc<Kernels>,
     connection: Connection,
     origin: Origin,
 ) {
@@ -54,9 +60,11 @@ pub(super) async fn serve(
         socket,
         name: hex::encode(rand::random::<[u8; 16]>()),
         state,
+        kernels,
         connection,
         origin,
         waiting: VecDeque::new(),
+        waiting_bytes: 0,
         cell: None,
         doomed: None,
         last: Instant::now(),
@@ -68,14 +76,25 @@ pub(super) async fn serve(
 
 impl Session {
     async fn step(&mut self) -> Flow {
+        if self.connection.kernel.gone.is_cancelled() {
+            let messages = self.abort(self.waiting.len());
+            if self.send(&messages).await.is_break() {
+                return Flow::Break(());
+            }
+        }
         if self.cell.is_none()
             && let Some(request) = self.waiting.pop_front()
         {
+            self.waiting_bytes -= request.content.code.len();
             return self.begin(request).await;
         }
-        let (gone, stop) = (self.connection.0.gone.clone(), self.state.0.stop.clone());
+        let (gone, stop) = (
+            self.connection.kernel.gone.clone(),
+            self.state.0.stop.clone(),
+        );
         let files = &self.state.0.services.files;
-        let (is_idle, has_room) = (self.cell.is_none(), self.waiting.len() < MAX_WAITING);
+        // A cell that runs is told to its end, which comes soon when its kernel is deleted or the server stops.
+        let is_idle = self.cell.is_none();
         let running = async {
             match &mut self.cell {
                 Some(cell) => cell.next(files).await,
@@ -84,22 +103,42 @@ impl Session {
         };
         tokio::select! {
             biased;
-            frame = self.socket.recv(), if has_room => self.receive(frame).await,
+            frame = self.socket.recv() => self.receive(frame).await,
             messages = running => match messages {
                 Some(messages) => self.show(&messages).await,
                 None => self.end().await,
             },
             () = gone.cancelled(), if is_idle => Flow::Break(()),
-            () = stop.cancelled() => Flow::Break(()),
+            () = stop.cancelled(), if is_idle => Flow::Break(()),
             () = sleep_until(self.last + HEARTBEAT) => self.show_life().await,
         }
     }
 
+    /// Starts a cell, if its client may send one more.
     async fn begin(&mut self, request: Request) -> Flow {
-        let (services, kernel) = (&self.state.0.services, &self.connection.0);
+        let caller = &self.origin.caller;
+        if self.state.has_left(caller) {
+            return Flow::Break(());
+        }
+        if let Err(excess) = self.state.0.rate.check(caller) {
+            let ApiError(error) = ApiError::too_many(excess);
+            return self.send(&refused(&request, &error)).await;
+        }
+        let (services, kernel) = (&self.state.0.services, &self.connection.kernel);
         let (cell, messages) = Cell::start(services, kernel, &self.origin, request);
         self.cell = cell;
         self.send(&messages).await
+    }
+
+    /// The answers to the first cells that wait, which are not to run.
+    fn abort(&mut self, count: usize) -> Vec<Message> {
+        let others: Vec<_> = self.waiting.drain(..count).collect();
+        let bytes: usize = others
+            .iter()
+            .map(|request| request.content.code.len())
+            .sum();
+        self.waiting_bytes -= bytes;
+        others.iter().flat_map(aborted).collect()
     }
 
     async fn show(&mut self, messages: &[Message]) -> Flow {
@@ -112,9 +151,9 @@ impl Session {
 
     async fn end(&mut self) -> Flow {
         let doomed = self.doomed.take().unwrap_or(0);
-        let mut messages = self.cell.take().map_or_else(Vec::new, Cell::end);
-        let others = self.waiting.drain(..doomed);
-        messages.extend(others.flat_map(|request| aborted(&request)));
+        let cell = self.cell.take();
+        let mut messages = cell.map_or_else(Vec::new, |cell| cell.end());
+        messages.extend(self.abort(doomed));
         self.send(&messages).await
     }
 
@@ -127,6 +166,13 @@ impl Session {
         };
         match request {
             Some(request) if request.kind == "execute_request" => {
+                let bytes = self.waiting_bytes + request.content.code.len();
+                let max_bytes = 2 * self.state.0.services.limits.code;
+                let is_alone = self.waiting.is_empty();
+                if self.waiting.len() >= MAX_WAITING || (bytes > max_bytes && !is_alone) {
+                    return self.send(&aborted(&request)).await;
+                }
+                self.waiting_bytes = bytes;
                 self.waiting.push_back(request);
                 Flow::Continue(())
             }
@@ -145,7 +191,7 @@ impl Session {
 
     /// The content of the reply to what is not a cell, if there is one to it.
     fn answer(&self, request: &Request) -> Option<Value> {
-        let kernel = &self.connection.0;
+        let kernel = &self.connection.kernel;
         Some(match &*request.kind {
             "kernel_info_request" => json!({
                 "status": "ok",
@@ -161,12 +207,13 @@ impl Session {
                 json!({ "status": "ok" })
             }
             "shutdown_request" => {
-                kernel.restart();
-                json!({ "status": "ok", "restart": request.is_set("restart") })
+                self.kernels
+                    .restart(&self.state.0.services.conversations, kernel);
+                json!({ "status": "ok", "restart": request.content.restart })
             }
             "is_complete_request" => json!({ "status": "unknown" }),
             "complete_request" => {
-                let cursor = &request.content["cursor_pos"];
+                let cursor = request.content.cursor_pos;
                 json!({
                     "status": "ok", "matches": [], "cursor_start": cursor, "cursor_end": cursor, "metadata": {}
                 })
@@ -181,6 +228,9 @@ impl Session {
     }
 
     async fn show_life(&mut self) -> Flow {
+        if self.state.has_left(&self.origin.caller) {
+            return Flow::Break(());
+        }
         if self.cell.is_some() {
             return self.send(&[Message::sign_of_life()]).await;
         }

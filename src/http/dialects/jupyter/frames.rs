@@ -5,14 +5,13 @@
 use axum::body::Bytes;
 use axum::extract::ws;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::message::{Message, Request};
+use super::message::{Content, Message, Request};
 
 /// What clients call the protocol in which messages are in parts.
 pub(super) const V1: &str = "v1.kernel.websocket.jupyter.org";
-/// Bytes of the largest request.
-pub(super) const MAX_REQUEST: usize = 16 << 20;
 /// Most parts of a request: it has five, and buffers.
 const MAX_PARTS: usize = 64;
 
@@ -30,9 +29,9 @@ pub(super) enum Framing {
 struct Whole {
     #[serde(default)]
     channel: Option<String>,
-    header: Value,
+    header: Box<RawValue>,
     #[serde(default)]
-    content: Value,
+    content: Content,
 }
 
 impl Framing {
@@ -54,7 +53,7 @@ impl Framing {
                     header,
                     content,
                 } = serde_json::from_slice(frame).ok()?;
-                Request::new(channel.as_deref().unwrap_or_default(), header, content)
+                Request::new(channel.as_deref().unwrap_or_default(), &header, content)
             }
             Self::Parts => {
                 let parts = split(frame)?;
@@ -62,7 +61,7 @@ impl Framing {
                     return None;
                 };
                 let channel = std::str::from_utf8(channel).ok()?;
-                let header = serde_json::from_slice(header).ok()?;
+                let header: &RawValue = serde_json::from_slice(header).ok()?;
                 Request::new(channel, header, serde_json::from_slice(content).ok()?)
             }
         }
@@ -141,15 +140,16 @@ mod tests {
         for (framing, frame) in [(Framing::Text, text.as_bytes()), (Framing::Parts, &parts)] {
             let request = framing.read(frame).unwrap();
             assert_eq!(
-                (&*request.kind, &request.content["code"], &request.header),
-                ("execute_request", &json!("1"), &header)
+                (&*request.kind, &*request.content.code, &request.header),
+                ("execute_request", "1", &header)
             );
         }
     }
 
     #[test]
     fn a_message_in_parts_has_them_where_it_says() {
-        let request = Request::new("shell", json!({ "msg_type": "x_request" }), json!({})).unwrap();
+        let header = RawValue::from_string(r#"{"msg_type":"x_request"}"#.to_owned()).unwrap();
+        let request = Request::new("shell", &header, Content::default()).unwrap();
         let message = request.reply(json!({ "status": "ok" }));
         let ws::Message::Binary(frame) = Framing::Parts.write(&message, "s") else {
             panic!("not binary")
@@ -160,7 +160,7 @@ mod tests {
             seen.join(" "),
             r#"shell {"msg_type":"x_request"} {} {"status":"ok"}"#
         );
-        let header: Value = serde_json::from_slice(parts[1]).unwrap();
+        let header: serde_json::Value = serde_json::from_slice(parts[1]).unwrap();
         assert_eq!(header["msg_type"], "x_reply");
     }
 

@@ -8,20 +8,26 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::api::python::PYTHON;
 use crate::conversation::Conversation;
+use crate::conversations::Conversations;
 use crate::files::ConversationFiles;
 use crate::ledger::RunHandle;
 use crate::principal::Principal;
 
 /// Most kernels of one caller. Clients delete theirs.
 const MAX_KERNELS: usize = 200;
+/// Most kernels of all callers.
+const MAX_OF_ALL: usize = 10_000;
+/// Most connections of all callers. They do not count among those of HTTP.
+const MAX_CONNECTIONS: usize = 1000;
 /// Most connections to one kernel.
-const MAX_CONNECTIONS: usize = 16;
+const MAX_OF_KERNEL: usize = 16;
 /// When a kernel is forgotten to which nobody is connected.
 const KEPT: Duration = Duration::from_hours(24);
 /// What conversations of named workspaces begin with.
@@ -118,6 +124,7 @@ pub(super) fn conversation(
 #[derive(Debug)]
 pub(super) struct Kernels {
     started: SystemTime,
+    connections: Arc<Semaphore>,
     all: Mutex<HashMap<String, Arc<Kernel>>>,
     /// The number of the kernel that was made last.
     last: AtomicU32,
@@ -127,6 +134,7 @@ impl Default for Kernels {
     fn default() -> Self {
         Self {
             started: SystemTime::now(),
+            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             all: Mutex::default(),
             last: AtomicU32::new(0),
         }
@@ -139,8 +147,6 @@ pub(super) struct Kernel {
     pub(super) id: String,
     pub(super) language: Language,
     pub(super) conversation: Conversation,
-    /// What tells it from other kernels that have the same files.
-    pub(super) number: u32,
     /// Whether there can be such kernels.
     pub(super) is_shared: bool,
     /// Cancelled when it is deleted.
@@ -153,16 +159,20 @@ pub(super) struct Kernel {
 struct State {
     last_activity: SystemTime,
     connections: usize,
+    /// The number of what keeps its variables.
+    number: u32,
     /// How many cells there were since it was started.
     cells: u64,
-    /// Whether the next cell begins with new variables.
-    is_fresh: bool,
-    running: Option<Arc<RunHandle>>,
+    /// Its cells that have not ended: one for each connection.
+    running: Vec<Arc<RunHandle>>,
 }
 
 /// A connection to a kernel.
 #[derive(Debug)]
-pub(super) struct Connection(pub(super) Arc<Kernel>);
+pub(super) struct Connection {
+    pub(super) kernel: Arc<Kernel>,
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Kernels {
     pub(super) fn started(&self) -> String {
@@ -201,6 +211,10 @@ impl Kernels {
     ) -> Result<Arc<Kernel>, CallError> {
         let mut all = self.all.lock();
         all.retain(|_, kernel| !kernel.is_forgotten());
+        if all.len() >= MAX_OF_ALL {
+            let message = format!("the server has {MAX_OF_ALL} kernels already: try again later");
+            return Err(CallError::new(Code::Busy, message));
+        }
         let theirs = all.values().filter(|kernel| kernel.owner == *caller);
         if theirs.count() >= MAX_KERNELS {
             let message = format!("there are {MAX_KERNELS} kernels already: delete some first");
@@ -210,32 +224,58 @@ impl Kernels {
             id: hex::encode(rand::random::<[u8; 16]>()),
             language,
             conversation,
-            number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             is_shared,
             gone: CancellationToken::new(),
             owner: caller.clone(),
             state: Mutex::new(State {
                 last_activity: SystemTime::now(),
                 connections: 0,
+                number: self.new_number(),
                 cells: 0,
-                is_fresh: false,
-                running: None,
+                running: Vec::new(),
             }),
         });
         all.insert(kernel.id.clone(), Arc::clone(&kernel));
         Ok(kernel)
     }
 
-    /// Takes a kernel out of the book, and ends its cell.
-    ///
-    /// # Errors
-    /// The caller has no such kernel.
-    pub(super) fn remove(&self, caller: &Principal, id: &str) -> Result<Arc<Kernel>, CallError> {
-        let kernel = self.find(caller, id)?;
-        self.all.lock().remove(id);
-        kernel.gone.cancel();
+    /// Takes a kernel out of the book.
+    pub(super) fn remove(&self, kernel: &Kernel) {
+        self.all.lock().remove(&kernel.id);
+    }
+
+    /// Ends the cells of a kernel, and has the next one begin without variables.
+    pub(super) fn restart(&self, conversations: &Conversations, kernel: &Kernel) {
         kernel.interrupt();
-        Ok(kernel)
+        let before = {
+            let mut state = kernel.state.lock();
+            state.cells = 0;
+            state.last_activity = SystemTime::now();
+            std::mem::replace(&mut state.number, self.new_number())
+        };
+        conversations.end_kernels(&kernel.conversation, before);
+    }
+
+    /// # Errors
+    /// There are too many connections.
+    pub(super) fn connect(&self, kernel: Arc<Kernel>) -> Result<Connection, CallError> {
+        let permit = Arc::clone(&self.connections).try_acquire_owned();
+        let permit = permit.map_err(|_| too_many_connections(MAX_CONNECTIONS))?;
+        {
+            let mut state = kernel.state.lock();
+            if state.connections >= MAX_OF_KERNEL {
+                return Err(too_many_connections(MAX_OF_KERNEL));
+            }
+            state.connections += 1;
+        }
+        Ok(Connection {
+            kernel,
+            _permit: permit,
+        })
+    }
+
+    fn new_number(&self) -> u32 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -243,10 +283,10 @@ impl Kernel {
     /// What clients are told of it.
     pub(super) fn model(&self) -> Value {
         let state = self.state.lock();
-        let execution = match (&state.running, state.cells) {
-            (Some(_), _) => "busy",
-            (None, 0) => "starting",
-            (None, _) => "idle",
+        let execution = match (&*state.running, state.cells) {
+            ([], 0) => "starting",
+            ([], _) => "idle",
+            _ => "busy",
         };
         json!({
             "id": self.id,
@@ -265,24 +305,12 @@ impl Kernel {
         timestamp(self.state.lock().last_activity)
     }
 
-    /// # Errors
-    /// There are too many connections.
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Connection, CallError> {
-        let mut state = self.state.lock();
-        if state.connections >= MAX_CONNECTIONS {
-            let message = format!("there are {MAX_CONNECTIONS} connections to this kernel already");
-            return Err(CallError::new(Code::Busy, message));
-        }
-        state.connections += 1;
-        Ok(Connection(Arc::clone(self)))
-    }
-
-    /// Counts a new cell. Returns which one it is, and whether it has to begin without variables.
-    pub(super) fn begin_cell(&self) -> (u64, bool) {
+    /// Counts a new cell. Returns which one it is, and the number of what runs it.
+    pub(super) fn begin_cell(&self) -> (u64, u32) {
         let mut state = self.state.lock();
         state.cells += 1;
         state.last_activity = SystemTime::now();
-        (state.cells, std::mem::take(&mut state.is_fresh))
+        (state.cells, state.number)
     }
 
     /// How many cells there were.
@@ -290,39 +318,52 @@ impl Kernel {
         self.state.lock().cells
     }
 
-    /// Notes what it runs now.
-    pub(super) fn set_running(&self, run: Option<Arc<RunHandle>>) {
-        let mut state = self.state.lock();
-        state.last_activity = SystemTime::now();
-        state.running = run;
+    /// The number of what has its variables.
+    pub(super) fn number(&self) -> u32 {
+        self.state.lock().number
     }
 
-    /// Ends the cell that runs.
+    /// Notes a cell that runs.
+    pub(super) fn note_begun(&self, run: Arc<RunHandle>) {
+        self.state.lock().running.push(run);
+    }
+
+    /// Notes the end of one.
+    pub(super) fn note_ended(&self, run: &RunHandle) {
+        let mut state = self.state.lock();
+        state.last_activity = SystemTime::now();
+        state.running.retain(|other| other.id != run.id);
+    }
+
+    /// Ends the cells that run.
     pub(super) fn interrupt(&self) {
-        if let Some(run) = &self.state.lock().running {
+        for run in &self.state.lock().running {
             run.cancel();
         }
     }
 
-    /// Ends the cell that runs, and has the next one begin anew.
-    pub(super) fn restart(&self) {
+    /// Ends them, and all connections.
+    pub(super) fn close(&self) {
+        self.gone.cancel();
         self.interrupt();
-        let mut state = self.state.lock();
-        (state.is_fresh, state.cells) = (true, 0);
-        state.last_activity = SystemTime::now();
     }
 
     fn is_forgotten(&self) -> bool {
         let state = self.state.lock();
         let unused = state.last_activity.elapsed().unwrap_or_default();
-        state.connections == 0 && state.running.is_none() && unused > KEPT
+        state.connections == 0 && state.running.is_empty() && unused > KEPT
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.state.lock().connections -= 1;
+        self.kernel.state.lock().connections -= 1;
     }
+}
+
+fn too_many_connections(max: usize) -> CallError {
+    let message = format!("there are {max} connections to kernels already: close some first");
+    CallError::new(Code::Busy, message)
 }
 
 fn unknown(id: &str) -> CallError {

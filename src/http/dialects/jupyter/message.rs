@@ -3,12 +3,16 @@
 use std::time::SystemTime;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::kernels::timestamp;
 
 /// The version of the protocol that our messages follow.
 pub(super) const PROTOCOL: &str = "5.3";
+
+/// Bytes of the largest header: every message that answers a request has it.
+const MAX_HEADER: usize = 8 << 10;
 
 /// What a message is sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
@@ -29,9 +33,20 @@ pub(super) enum Channel {
 pub(super) struct Request {
     pub(super) kind: String,
     pub(super) channel: Channel,
-    pub(super) content: Value,
+    pub(super) content: Content,
     /// Its header, which every message that answers it has as its parent.
     pub(super) header: Value,
+}
+
+/// What we read of the content of any request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Content {
+    pub(super) code: String,
+    pub(super) silent: bool,
+    pub(super) stop_on_error: Option<bool>,
+    pub(super) cursor_pos: u64,
+    pub(super) restart: bool,
 }
 
 /// The fields of a request that we read.
@@ -43,7 +58,11 @@ struct Kind {
 
 impl Request {
     /// A request of these parts. Clients leave the channel out, or name one that requests do not come on.
-    pub(super) fn new(channel: &str, header: Value, content: Value) -> Option<Self> {
+    pub(super) fn new(channel: &str, header: &RawValue, content: Content) -> Option<Self> {
+        if header.get().len() > MAX_HEADER {
+            return None;
+        }
+        let header: Value = serde_json::from_str(header.get()).ok()?;
         let Kind { msg_type } = Kind::deserialize(&header).unwrap_or_default();
         (!msg_type.is_empty()).then(|| Self {
             kind: msg_type,
@@ -51,11 +70,6 @@ impl Request {
             content,
             header,
         })
-    }
-
-    /// What a field of its content says, if it is a flag.
-    pub(super) fn is_set(&self, name: &str) -> bool {
-        self.content[name].as_bool().unwrap_or(false)
     }
 
     /// A message on `iopub` that this request has brought about.
