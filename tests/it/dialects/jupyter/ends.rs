@@ -104,15 +104,28 @@ async fn whoever_has_left_starts_no_further_cell() {
         id: None,
     };
     revoke.run(Some(std::path::Path::new(&file))).unwrap();
-    let status = async || {
+    let is_out = async || {
         let listed = notebook.ask_as(&theirs, Method::GET, "/api/kernels", &json!(null));
-        listed.await.status.as_u16()
+        listed.await.status.as_u16() == 401
     };
-    while status().await != 401 {
-        tokio::task::yield_now().await;
-    }
+    until(is_out).await;
     channels
         .send("shell", "execute_request", &json!({ "code": "echo never" }))
         .await;
     assert_eq!(channels.next().await, None);
+}
+
+#[tokio::test]
+async fn a_cell_whose_client_goes_away_is_ended() {
+    let notebook = notebook().await;
+    let kernel = notebook.kernel("").await;
+    drop(busy(&notebook, &kernel).await);
+    let path = format!("/api/kernels/{kernel}");
+    let is_idle = async || {
+        let state = notebook.ask(Method::GET, &path, &json!(null)).await.json();
+        state["execution_state"] == "idle" && state["connections"] == 0
+    };
+    until(is_idle).await;
+    let mut again = notebook.connect(&kernel).await;
+    assert!(again.run("echo there").await.contains("there"));
 }
