@@ -17,7 +17,8 @@ LIGHT = (
     "statistics", "string", "struct", "subprocess", "sys", "tempfile", "textwrap", "threading", "time", "timeit",
     "traceback", "types", "typing", "unicodedata", "urllib.request", "uuid", "warnings", "zipfile", "zlib",
 )  # fmt: skip
-# What the full driver has of the standard library beside that: few programs import it, and each would take longer to fork.
+# What the full driver has of the standard library beside that: few programs import it, and each would take longer to
+# fork.
 LARGE = ("asyncio",)
 # What the full driver can load, in this order; the first one is what `LARGE` names.
 LOADED = "standard", "numpy", "pandas", "matplotlib"

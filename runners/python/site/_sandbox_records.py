@@ -77,8 +77,9 @@ def in_json(record):
         return json.dumps(record, allow_nan=False, default=str)
     except (TypeError, ValueError):
         pass  # a form that JSON cannot have
-    shown = {kind: {name: form for name, form in forms.items() if name != "application/json"} for kind, forms in record.items()}
-    return json.dumps(shown, default=str)
+    for forms in record.values():
+        forms.pop("application/json", None)
+    return json.dumps(record, default=str)
 
 
 def write(stream, record):

@@ -132,6 +132,8 @@ impl Session {
 
     /// The answers to the first cells that wait, which are not to run.
     fn abort(&mut self, count: usize) -> Vec<Message> {
+        // Fewer wait if their kernel was deleted meanwhile.
+        let count = count.min(self.waiting.len());
         let others: Vec<_> = self.waiting.drain(..count).collect();
         let bytes: usize = others
             .iter()

@@ -60,6 +60,27 @@ async fn no_cell_runs_after_its_kernel_was_deleted() {
 }
 
 #[tokio::test]
+async fn a_kernel_is_deleted_while_its_failed_cell_ends() {
+    let notebook = notebook().await;
+    let kernel = notebook.kernel("").await;
+    let (mut channels, first) = busy(&notebook, &kernel).await;
+    let mut ids = vec![first];
+    for _ in 0..3 {
+        let content = json!({ "code": "nonsense" });
+        ids.push(channels.send("shell", "execute_request", &content).await);
+    }
+    let path = format!("/api/kernels/{kernel}/interrupt");
+    let interrupt = notebook.ask(Method::POST, &path, &json!(null));
+    let (_, deleted) = tokio::join!(interrupt, notebook.delete(&kernel));
+    assert_eq!(deleted, 204);
+    let mut replies = 0;
+    while let Some(message) = channels.next().await {
+        replies += usize::from(message["msg_type"] == "execute_reply");
+    }
+    assert_eq!(replies, ids.len());
+}
+
+#[tokio::test]
 async fn an_interrupt_ends_the_cells_of_all_connections() {
     let notebook = notebook().await;
     let kernel = notebook.kernel("").await;
