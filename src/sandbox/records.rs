@@ -95,10 +95,11 @@ impl Record {
                 }
                 match form {
                     Form::Data(_) => true,
-                    Form::File(_) => {
+                    Form::File(_) if kind.starts_with("image/") => {
                         files += 1;
-                        kind.starts_with("image/") && files <= MAX_FILES
+                        files <= MAX_FILES
                     }
+                    Form::File(_) => false,
                 }
             });
         }
