@@ -163,7 +163,7 @@ step_lint() {
 step_shell() {
     local scripts
     mapfile -t scripts < <(find . \( -path ./target -o -path ./.build -o -path ./.git -o -path ./sandboxes \
-        -o -path ./tests/fixtures -o -name node_modules \) -prune -o -name '*.sh' -print)
+        -o -path ./tests/fixtures -o -name node_modules -o -name .venv \) -prune -o -name '*.sh' -print)
     shellcheck .ci/run "${scripts[@]}"
     tests/start/run.sh
 }
