@@ -41,7 +41,7 @@ begin_server() {
     token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
     upstream=$(free_port)
     begin server env MCP_API_TOKEN="$token" FILE_SECRET="$token$token" SANDBOX_ROOT="$work/files" DISK_FREE_FLOOR=1m \
-        MCP_HTTP_ADDR="127.0.0.1:$upstream" PUBLIC_BASE_URL="https://$NAME" DOCKER_HOST="unix://$work/no-engine" \
+        MCP_HTTP_ADDR="127.0.0.1:$upstream" PUBLIC_BASE_URL="https://$NAME" DIALECTS=jupyter DOCKER_HOST="unix://$work/no-engine" \
         "$server"
     answers server "http://127.0.0.1:$upstream/healthz"
 }
@@ -176,6 +176,18 @@ largest_upload_passes() {
     jq -e '.result.structuredContent.file.size == 50 * 1024 * 1024' "$work/answer"
 }
 
+# A kernel needs no engine before its first cell. After the handshake, the server has nothing to say.
+websockets_are_opened() {
+    local kernel status
+    kernel=$(authorized --request POST "https://$NAME:$https/jupyter/api/kernels" | jq --raw-output .id)
+    status=$(authorized --http1.1 --max-time 2 --output /dev/null --write-out '%{http_code}' \
+        --header 'Connection: Upgrade' --header 'Upgrade: websocket' --header 'Sec-WebSocket-Version: 13' \
+        --header 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' \
+        "https://$NAME:$https/jupyter/api/kernels/$kernel/channels" 2>/dev/null) || true
+    echo "$status"
+    [[ $status == 101 ]]
+}
+
 metrics_are_not_shown() {
     [[ $(ask --output /dev/null --write-out '%{http_code}' "https://$NAME:$https/metrics") == 404 ]]
 }
@@ -205,6 +217,7 @@ behind() {
     check "$proxy: an office behind one address meets no limit" office_meets_no_limit
     check "$proxy: a hundred event streams begin and stay open" hundred_streams_stay_open
     check "$proxy: the largest upload passes" largest_upload_passes
+    check "$proxy: WebSockets are opened" websockets_are_opened
     check "$proxy: metrics are not shown" metrics_are_not_shown
 }
 
