@@ -53,7 +53,8 @@ impl Moves {
         if FileType::from_raw_mode(file.st_mode) == FileType::Directory {
             return Err(Errno::ISDIR);
         }
-        linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+        linkat(from.0, from.1, to.0, to.1, AtFlags::empty())
+            .map_err(|error| why_not_linked(error, from, &file))?;
         // A program may have put something else there before it was linked.
         let linked = look(to).unwrap_or(file);
         match unlink_if(from, &linked) {
@@ -157,6 +158,19 @@ impl Moves {
 
 fn look<N: Arg>(at: At<'_, N>) -> Result<Stat> {
     statat(at.0, at.1, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Why what was a file a moment ago cannot be linked: `PERM` comes for a directory, which a program may have put there.
+fn why_not_linked<N: Arg + Copy>(error: Errno, from: At<'_, N>, file: &Stat) -> Errno {
+    if error != Errno::PERM {
+        return error;
+    }
+    match look(from) {
+        Err(gone) => gone,
+        Ok(now) if FileType::from_raw_mode(now.st_mode) == FileType::Directory => Errno::ISDIR,
+        Ok(now) if now.st_ino != file.st_ino => Errno::NOENT,
+        Ok(_) => error,
+    }
 }
 
 /// Removes a name if it is still that file's.
