@@ -69,6 +69,11 @@ async fn a_kernel_is_deleted_while_its_failed_cell_ends() {
         let content = json!({ "code": "nonsense" });
         ids.push(channels.send("shell", "execute_request", &content).await);
     }
+    // Answered when the cells before it have come.
+    let info = channels
+        .send("shell", "kernel_info_request", &json!({}))
+        .await;
+    channels.until_idle(&info).await;
     let path = format!("/api/kernels/{kernel}/interrupt");
     let interrupt = notebook.ask(Method::POST, &path, &json!(null));
     let (_, deleted) = tokio::join!(interrupt, notebook.delete(&kernel));
