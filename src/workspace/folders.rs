@@ -137,9 +137,8 @@ pub(super) fn remove(
     dir: BorrowedFd<'_>,
     path: &RelativePath,
 ) -> std::result::Result<bool, WorkspaceError> {
-    let folder = match parent(store.opener, dir, path) {
-        Err(error) if is_miss(error) => return Ok(false),
-        folder => folder.map_err(WorkspaceError::of("open a folder"))?,
+    let Some(folder) = parent_of(store, dir, path)? else {
+        return Ok(false);
     };
     store.make_accessible(folder.as_fd())?;
     let most = store.limits.max_entries.saturating_mul(MOST_DELETED);
@@ -157,9 +156,8 @@ pub(super) fn rename(
     from: &RelativePath,
     to: &RelativePath,
 ) -> std::result::Result<bool, WorkspaceError> {
-    let folder = match parent(store.opener, dir, from) {
-        Err(error) if is_miss(error) => return Ok(false),
-        folder => folder.map_err(WorkspaceError::of("open a folder"))?,
+    let Some(folder) = parent_of(store, dir, from)? else {
+        return Ok(false);
     };
     let own = match store
         .opener
@@ -182,6 +180,20 @@ pub(super) fn rename(
         Err(Errno::EXIST) => Err(WorkspaceError::NameTaken),
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(WorkspaceError::of("rename a folder")(error)),
+    }
+}
+
+/// Opens the folder that `path` is in. `None` if there is none.
+pub(super) fn parent_of(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> std::result::Result<Option<OwnedFd>, WorkspaceError> {
+    match parent(store.opener, dir, path) {
+        Err(error) if is_miss(error) => Ok(None),
+        folder => folder
+            .map(Some)
+            .map_err(WorkspaceError::of("open a folder")),
     }
 }
 

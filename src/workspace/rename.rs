@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::beneath::is_miss;
 use super::error::WorkspaceError;
+use super::folders::parent_of;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
 use super::{Store, upload};
@@ -23,12 +24,8 @@ pub(super) fn rename(
     from: &RelativePath,
     to: &RelativePath,
 ) -> Result<Option<FileEntry>, WorkspaceError> {
-    let folders = std::iter::once(".")
-        .chain(from.folders())
-        .map(str::as_bytes);
-    let folder = match store.opener.folder(dir, folders) {
-        Err(error) if is_miss(error) => return Ok(None),
-        folder => folder.map_err(WorkspaceError::of("open a folder"))?,
+    let Some(folder) = parent_of(store, dir, from)? else {
+        return Ok(None);
     };
     let entry = match store
         .opener

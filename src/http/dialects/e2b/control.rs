@@ -115,9 +115,7 @@ pub(super) async fn connect(
 ) -> Result<Json<Value>, ApiError> {
     let sandbox = theirs(&state, &origin, &id)?;
     let time = time(asked.timeout.unwrap_or(TIMEOUT))?;
-    if time > sandbox.left() {
-        state.0.sandboxes.end_after(&sandbox, time);
-    }
+    state.0.sandboxes.keep_for(&sandbox, time);
     Ok(Json(told(&sandbox)))
 }
 
@@ -161,9 +159,7 @@ pub(super) async fn refresh(
 ) -> Result<StatusCode, ApiError> {
     let sandbox = theirs(&state, &origin, &id)?;
     let time = time(asked.duration.unwrap_or(TIMEOUT))?;
-    if time > sandbox.left() {
-        state.0.sandboxes.end_after(&sandbox, time);
-    }
+    state.0.sandboxes.keep_for(&sandbox, time);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -173,6 +173,13 @@ impl Sandboxes {
         self.changed.notify_one();
     }
 
+    /// Has a sandbox end no sooner than after so much time from now.
+    pub(super) fn keep_for(&self, sandbox: &Sandbox, time: Duration) {
+        if time > sandbox.left() {
+            self.end_after(sandbox, time);
+        }
+    }
+
     /// Takes a sandbox out. False if it is out already.
     pub(super) fn remove(&self, sandbox: &Sandbox) -> bool {
         self.book.lock().remove(&sandbox.id).is_some()
