@@ -4,6 +4,7 @@
 mod attacks;
 mod clients;
 mod languages;
+mod rebinding;
 mod secrets;
 mod tenants;
 mod world;

@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 pub(crate) use self::world::{
     DNS, NAME, PRIVATE, PUBLIC, WEB, World, in_the_world, install_rules, resolve, tcp, udp,
 };
-use self::world::{METADATA, answer, remove_rules, shell};
+use self::world::{METADATA, answer, remove_rules};
 use crate::docker_selftest::selftest;
+use crate::support::netns::shell;
 use crate::support::wait::within;
 use crate::support::{TestApp, config};
 

@@ -7,6 +7,7 @@ pub(crate) mod dockerd;
 pub(crate) mod engines;
 pub(crate) mod image;
 pub(crate) mod issuer;
+pub(crate) mod netns;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod pods;
 pub(crate) mod server;

@@ -3,14 +3,13 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::process::Command;
 
 use mcp_code_sandbox::executor::spec::LANE_PREFIX;
 use rustix::fs::{FlockOperation, flock};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::io::AsyncWriteExt as _;
+
+use crate::support::netns::{in_namespace, shell};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh");
 /// Name of the namespace, and of the interface on the host that leads there.
@@ -131,21 +130,9 @@ fn resolvers_of_the_rules() -> Option<Vec<String>> {
         .then(|| rules.lines().filter_map(resolver).collect())
 }
 
-/// Runs commands up to the first that fails; returns what that one says.
-pub(super) fn shell(script: &str) -> Result<(), String> {
-    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    output.status.success().then_some(()).ok_or(complaint)
-}
-
 /// Does something, such as opening a socket, inside the namespace.
 pub(crate) fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    let namespace = File::open(Path::new("/run/netns").join(WORLD)).unwrap();
-    let enter = || {
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-        work()
-    };
-    std::thread::scope(|scope| scope.spawn(enter).join().unwrap())
+    in_namespace(WORLD, work)
 }
 
 pub(crate) fn tcp(port: u16) -> TcpListener {

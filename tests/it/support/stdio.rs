@@ -13,6 +13,9 @@ use tokio::time::timeout;
 
 use super::dockerd::signal;
 
+/// The server.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-code-sandbox");
+
 /// A server that reads our lines. Dropping it kills it.
 pub(crate) struct StdioServer {
     process: Child,
@@ -49,9 +52,15 @@ impl StdioServer {
 
     /// The same in the directory that a client works in.
     pub(crate) fn begin_in(directory: &Path, settings: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.arg("stdio").current_dir(directory);
+        Self::begin_by(command, settings)
+    }
+
+    /// The same by a command that becomes the server.
+    pub(crate) fn begin_by(mut command: Command, settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mcp-code-sandbox"))
-            .arg("stdio")
+        let mut process = command
             .env_clear()
             .env("SANDBOX_ROOT", root.path())
             .env("POOL_SIZE", "0")
@@ -59,7 +68,6 @@ impl StdioServer {
             .env("ALLOW_NETWORK", "1")
             .env("DISK_FREE_FLOOR", "1m")
             .envs(settings.iter().copied())
-            .current_dir(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
