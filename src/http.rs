@@ -86,6 +86,8 @@ struct Shared {
     sessions: rest::Sessions,
     /// The sandboxes of clients of E2B.
     sandboxes: dialects::Sandboxes,
+    /// The programs of clients of LibreChat that wait for their tools.
+    programs: dialects::Programs,
     /// Calls that have no answer yet.
     calls: TaskTracker,
     /// Ends the connections that would not end by themselves.
@@ -140,6 +142,7 @@ impl HttpState {
             services,
             sessions: rest::Sessions::default(),
             sandboxes: dialects::Sandboxes::default(),
+            programs: dialects::Programs::default(),
             calls,
             stop,
             started: Instant::now(),

@@ -18,6 +18,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 
 pub(super) use self::e2b::Sandboxes;
 use self::failure::Shape;
+pub(super) use self::librechat::Programs;
 use super::HttpState;
 use super::bearer;
 use super::rate;

@@ -28,6 +28,8 @@ pub enum CellEvent {
     Displayed(Forms),
     /// The value of its last expression.
     Returned(Forms),
+    /// It calls for something of its client's, which this file of `/data` says.
+    Called(String),
     /// It ended with this error, or could not run.
     Failed(CellFailure),
 }
@@ -135,6 +137,7 @@ impl CellEvents {
             (Part::Record(Record::ErrorEnd(_)), _) => return self.fail(),
             (Part::Record(Record::Display(forms)), _) => CellEvent::Displayed(forms),
             (Part::Record(Record::Result(forms)), _) => CellEvent::Returned(forms),
+            (Part::Record(Record::Call(file)), _) => CellEvent::Called(file),
             (Part::Text(text), _) => CellEvent::Printed(stream, text),
         };
         self.waiting.push_back(event);

@@ -82,6 +82,8 @@ pub(crate) enum Record {
     },
     /// The traceback is over.
     ErrorEnd(bool),
+    /// The program calls for something of its client's, and says in this file of `/data` for what.
+    Call(String),
 }
 
 impl Record {

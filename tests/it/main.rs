@@ -41,6 +41,7 @@ mod docker_secrets;
 mod docker_selftest;
 mod docker_shows;
 mod docker_stdio;
+mod docker_tools;
 mod docker_uids;
 mod docker_upgrade;
 mod dotenv;

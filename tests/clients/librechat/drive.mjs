@@ -43,3 +43,32 @@ assert.equal(uploaded.message, 'success');
 const given = { session_id: uploaded.storage_session_id, files: [{ id: uploaded.files[0].fileId, name: 'd.csv', storage_session_id: uploaded.storage_session_id }] };
 const read = await call(bash, 'bash_tool', { command: 'cat /mnt/data/d.csv' }, given);
 assert.match(read.content, /^stdout:\n1,2/);
+
+// Programs that call tools of the client: each call is made once, and the program goes on where it was.
+const asked = [];
+const add = { name: 'add', invoke: async ({ a, b }) => (asked.push([a, b]), a + b) };
+const refuse = { name: 'refuse', invoke: async () => { throw new Error('not today'); } };
+const toolMap = new Map([['add', add], ['refuse', refuse]]);
+const toolDefs = [...toolMap.keys()].map(name => ({ name, description: 'a tool', parameters: { type: 'object' }, allowed_callers: ['code_execution'] }));
+const run = (tool, name, code, files, timeout = 15_000) => tool.invoke({
+  name, args: { code, timeout }, id: `call_${++calls}`, type: 'tool_call', toolMap, toolDefs, _injected_files: files,
+});
+const withPython = agents.createProgrammaticToolCallingTool({});
+const summed = await run(withPython, 'run_tools_with_code', `
+import asyncio
+with open("/mnt/data/log.txt", "a") as log: log.write("once ")
+first = await add(a=1, b=2)
+print(sum(await asyncio.gather(*[add(a=first, b=n) for n in range(3)])))
+try:
+    await refuse(why="x")
+except Exception as error:
+    print(error)
+print(open("/mnt/data/log.txt").read(), open("/mnt/data/d.csv").read())
+`, given.files);
+assert.match(summed.content, /^stdout:\n12\nrefuse: not today\nonce  1,2/);
+assert.deepEqual(asked.slice(1).sort(), [[3, 0], [3, 1], [3, 2]]);
+assert.ok(summed.artifact.files.some(file => file.name === 'log.txt'));
+const withBash = agents.createBashProgrammaticToolCallingTool({});
+const piped = await run(withBash, 'run_tools_with_bash', `sum=$(add '{"a": 4, "b": 5}'); echo "sum $sum"; refuse '{}' || echo failed`);
+assert.match(piped.content, /^stdout:\nsum 9\nfailed\n[^]*refuse: not today/);
+await assert.rejects(run(withPython, 'run_tools_with_code', 'await add(a=1, b=1)\nwhile True: pass', undefined, 1000), /exceeded the time limit/);

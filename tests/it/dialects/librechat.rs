@@ -34,8 +34,23 @@ async fn exec(app: &TestApp, body: &Value) -> Value {
 }
 
 async fn upload(app: &TestApp, path: &str, files: &[(&str, &str)]) -> Answer {
+    upload_with(app, path, &[("kind", "user")], files).await
+}
+
+async fn upload_with(
+    app: &TestApp,
+    path: &str,
+    fields: &[(&str, &str)],
+    files: &[(&str, &str)],
+) -> Answer {
     let mut form = String::new();
-    form.push_str("--x\r\nContent-Disposition: form-data; name=\"kind\"\r\n\r\nuser\r\n");
+    for (name, value) in fields {
+        write!(
+            form,
+            "--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        )
+        .unwrap();
+    }
     for (name, content) in files {
         write!(
             form,
@@ -259,5 +274,122 @@ async fn refusals_tell_the_client_by_their_status() {
     400 {"error":"the body does not fit: invalid type: integer `1`, expected a string","code":"invalid_arguments"}
     {"session_id":"N0","stdout":"","stderr":"\n[sandbox] Time limit exceeded\n","files":[],"deleted_files":[],"code":null,"signal":"SIGKILL","message":"Time limit exceeded","status":"TO","wall_time":null}
     429 {"error":"rate_limited","retry_after_seconds":2,"message":"the server is busy: 1 runs and 0 waiting; try again in 2 s"}
+    "#);
+}
+
+/// What was uploaded to be read stays as it was, whatever a program does to its copy.
+#[tokio::test]
+async fn a_program_leaves_nothing_in_the_place_of_what_is_read_only() {
+    let app = app(&[]).await;
+    let form = |field: &str| {
+        format!("a\r\n--x\r\nContent-Disposition: form-data; name=\"read_only\"\r\n\r\n{field}")
+    };
+    let first = upload_with(
+        &app,
+        "/upload",
+        &[("read_only", "true")],
+        &[("skill/a.txt", "a")],
+    )
+    .await
+    .json();
+    let session = first["storage_session_id"].as_str().unwrap();
+    let file = first["files"][0]["fileId"].as_str().unwrap();
+    let refs = json!([{ "id": file, "storage_session_id": session, "name": "a.txt" }]);
+    let code = "cat a.txt\necho changed > a.txt\ncat a.txt";
+    let changed = exec(&app, &json!({ "lang": "py", "code": code, "files": refs })).await;
+    let path = format!("/sessions/{session}/objects/{file}");
+    let described = asked(&app, TOKEN, Method::GET, &path, &json!(null)).await;
+    let late = upload(&app, "/upload/batch", &[("a.txt", &form("true"))]).await;
+    let unclear = upload_with(
+        &app,
+        "/upload",
+        &[("read_only", "maybe")],
+        &[("a.txt", "a")],
+    )
+    .await;
+    insta::assert_snapshot!(
+        [stable(&changed), described.json()["readOnly"].to_string(), told(&late), told(&unclear)].join("\n"),
+        @r#"
+    {"session_id":"N0","stdout":"achanged\n","stderr":"","files":[{"id":"N1","name":"a.txt","storage_session_id":"N2","inherited":true}],"deleted_files":[],"code":0,"signal":null,"message":null,"status":null,"wall_time":null}
+    true
+    400 {"error":"read_only is after a file: send it before all of them","code":"invalid_arguments"}
+    400 {"error":"read_only must be true or false","code":"invalid_arguments"}
+    "#
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_in_the_words_of_its_clients() {
+    let app = app(&[]).await;
+    let mut seen = Vec::new();
+    for (method, path) in [
+        (Method::GET, "/exec"),
+        (Method::POST, "/nowhere"),
+        (Method::PUT, "/files/a/b/c"),
+    ] {
+        seen.push(told(&asked(&app, TOKEN, method, path, &json!({})).await));
+    }
+    let authorization = basic(TOKEN);
+    let headers = [
+        ("authorization", &*authorization),
+        ("x-codeapi-expected-profile", "stateful"),
+    ];
+    let body = json!({ "lang": "py", "code": "echo a" });
+    for path in ["/exec", "/exec/programmatic"] {
+        let path = format!("/librechat/v1{path}");
+        seen.push(told(&ask(&app, Method::POST, &path, &headers, &body).await));
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    405 {"error":"this address takes another method","code":"method_not_allowed"}
+    404 {"error":"there is nothing at this address: see docs/clients.md for what of the Code API is here","code":"not_found"}
+    404 {"error":"there is nothing at this address: see docs/clients.md for what of the Code API is here","code":"not_found"}
+    501 {"error":"execution_profile_mismatch","message":"programs share nothing but files here: x-codeapi-expected-profile can only be default"}
+    501 {"error":"execution_profile_mismatch","message":"programs share nothing but files here: x-codeapi-expected-profile can only be default"}
+    "#);
+}
+
+#[tokio::test]
+async fn programs_that_call_tools_are_refused_with_what_to_do() {
+    let app = app(&[]).await;
+    let tools =
+        |names: &[&str]| -> Value { names.iter().map(|name| json!({ "name": name })).collect() };
+    let mut seen = Vec::new();
+    for body in [
+        json!({}),
+        json!({ "code": "echo a", "tools": tools(&["a-b", "a b"]) }),
+        json!({ "code": "echo a", "tools": tools(&["é"]) }),
+        json!({ "code": "echo a", "tools": [{ "title": "a" }] }),
+        json!({ "code": "echo a", "tools": [], "lang": "cobol" }),
+        json!({ "code": "echo a", "tools": [], "timeout": "long" }),
+        json!({ "continuation_token": "AAAAAAAAAAAAAAAAAAAAA", "tool_results": [] }),
+        json!({ "continuation_token": "AAAAAAAAAAAAAAAAAAAAA", "tool_results": [{ "result": 1 }] }),
+    ] {
+        seen.push(told(
+            &asked(&app, TOKEN, Method::POST, "/exec/programmatic", &body).await,
+        ));
+    }
+    for body in [json!({}), json!({ "request_id": "none" })] {
+        seen.push(told(
+            &asked(
+                &app,
+                TOKEN,
+                Method::POST,
+                "/exec/programmatic/cancel",
+                &body,
+            )
+            .await,
+        ));
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    400 {"error":"code is missing: give the program","code":"invalid_arguments"}
+    400 {"error":"tools: \"a b\" and \"a-b\" have the same function: rename one","code":"invalid_arguments"}
+    400 {"error":"tools: \"é\" cannot be the name of a function: rename it","code":"invalid_arguments"}
+    400 {"error":"the body does not fit: missing field `name`","code":"invalid_arguments"}
+    400 {"error":"Unsupported language: cobol","code":"invalid_arguments"}
+    400 {"error":"the body does not fit: invalid type: string \"long\", expected u64","code":"invalid_arguments"}
+    404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
+    400 {"error":"the body does not fit: missing field `call_id`","code":"invalid_arguments"}
+    400 {"error":"the body does not fit: missing field `request_id`","code":"invalid_arguments"}
+    404 {"error":"there is no such request: it was answered","code":"not_found"}
     "#);
 }

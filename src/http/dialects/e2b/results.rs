@@ -79,6 +79,8 @@ impl Lines {
     async fn told(&self, files: &ConversationFiles, event: CellEvent) -> Value {
         match event {
             CellEvent::Printed(stream, text) => printed(stream, &text),
+            // Nobody here answers it.
+            CellEvent::Called(_) => json!({ "type": "keepalive" }),
             CellEvent::Displayed(forms) => self.shown(files, forms, false).await,
             CellEvent::Returned(forms) => self.shown(files, forms, true).await,
             CellEvent::Failed(CellFailure {

@@ -104,6 +104,8 @@ impl Cell {
                 CellEvent::Failed(failure) => return Some(vec![self.failed(failure)]),
                 CellEvent::Displayed(forms) => self.make(Showing::Display, files, forms),
                 CellEvent::Returned(_) if self.request.content.silent => return Some(Vec::new()),
+                // Nobody here answers it.
+                CellEvent::Called(_) => return Some(Vec::new()),
                 CellEvent::Returned(forms) => self.make(Showing::Result, files, forms),
             }
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::not_found;
-use super::reference::{self, file_id};
+use super::reference::{self, Listings, file_id};
 use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::files::FilesError;
@@ -36,7 +36,7 @@ async fn opened(
 ) -> Result<(Conversation, FileLink, OpenFile), ApiError> {
     let services = &state.0.services;
     let session = reference::session(services, &origin.caller, session)?;
-    let (link, open) = reference::open(services, &session, file).await?;
+    let (link, open) = Listings::default().open(services, &session, file).await?;
     Ok((session, link, open))
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn describe(
         "lastModified": written(open.modified),
         "etag": file,
         "contentType": link.mime_type,
-        "readOnly": false,
+        "readOnly": reference::is_read_only(&session),
     })))
 }
 

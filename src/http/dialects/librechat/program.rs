@@ -1,6 +1,7 @@
 //! `POST /exec`: copies the files in, runs the program, and says which files there are now and where they come from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::io::ReaderStream;
 
-use super::reference::{self, FileRef, file_id, new_session};
+use super::reference::{self, FileRef, Listings, Use, file_id, new_session};
 use crate::api::python::PYTHON;
 use crate::audit::Origin;
 use crate::conversation::Conversation;
@@ -21,7 +22,7 @@ use crate::http::dialects::fields::Fields;
 use crate::http::rest::{ApiError, FromCaller};
 use crate::principal::Tenant;
 use crate::run::RunRequest;
-use crate::run::outcome::{Outcome, Rendered, RunStatus};
+use crate::run::outcome::{Outcome, RunStatus};
 use crate::services::Services;
 use crate::workspace::Existing;
 
@@ -41,6 +42,8 @@ pub(super) struct Program {
     args: Vec<String>,
     #[serde(default)]
     files: Vec<FileRef>,
+    /// Milliseconds that it may take. More than it can have is taken for that.
+    timeout: Option<u64>,
 }
 
 pub(super) async fn run(
@@ -50,47 +53,57 @@ pub(super) async fn run(
 ) -> Result<Json<Value>, ApiError> {
     let _unanswered = state.0.calls.token();
     let services = &state.0.services;
-    let (language, code) = program.source(services, origin.caller.tenant())?;
-    if program.files.len() > MAX_INPUTS {
-        let message = format!("files has more than {MAX_INPUTS}: name fewer");
-        return Err(ApiError::arguments(message));
-    }
-    let session = new_session(services, &origin.caller)?;
+    let language = language(services, origin.caller.tenant(), &program.lang)?;
+    let code = program.source(language);
+    let session = new_session(services, &origin.caller, Use::Any)?;
     let inputs = Inputs::copied(&state, &origin, &session, program.files).await?;
-    let run = services
-        .ledger
-        .start(origin, RunRequest::plain(session.clone(), language, code));
+    let request = RunRequest {
+        timeout: time_limit(services, program.timeout),
+        ..RunRequest::plain(session.clone(), language, code)
+    };
+    let run = services.ledger.start(origin, request);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
-        Ok(rendered) => answer(services, &session, &inputs, rendered)
-            .await
-            .map(Json),
+        Ok(rendered) => {
+            let printed = Printed::of(&rendered.outcome);
+            let answer = answer(services, &session, &inputs, &rendered.outcome, printed);
+            answer.await.map(Json)
+        }
         Err(error) => Err(error.into()),
     }
 }
 
+/// How long a program may take whose client asks for so many milliseconds.
+pub(super) fn time_limit(services: &Services, milliseconds: Option<u64>) -> Option<Duration> {
+    let asked = Duration::from_millis(milliseconds?.max(1));
+    Some(asked.min(services.limits.timeout_max))
+}
+
+/// The language that clients call so.
+pub(super) fn language(
+    services: &Services,
+    tenant: &Tenant,
+    name: &str,
+) -> Result<&'static str, ApiError> {
+    match name {
+        "bash" | "sh" => Ok(bash::language(services, tenant)),
+        "py" | "python" => Ok(PYTHON),
+        "js" | "javascript" | "node" | "nodejs" | "ts" | "typescript" | "bun" | "bun-js" => {
+            Ok(TYPESCRIPT)
+        }
+        other => {
+            let other: String = other.chars().take(64).collect();
+            let message = format!("Unsupported language: {other}");
+            Err(ApiError::arguments(message))
+        }
+    }
+}
+
 impl Program {
-    /// The runner, and what it is to run.
-    fn source(
-        &self,
-        services: &Services,
-        tenant: &Tenant,
-    ) -> Result<(&'static str, String), ApiError> {
-        let language = match &*self.lang {
-            "bash" | "sh" => bash::language(services, tenant),
-            "py" | "python" => PYTHON,
-            "js" | "javascript" | "node" | "nodejs" | "ts" | "typescript" | "bun" | "bun-js" => {
-                TYPESCRIPT
-            }
-            other => {
-                let other: String = other.chars().take(64).collect();
-                return Err(ApiError::arguments(format!(
-                    "Unsupported language: {other}"
-                )));
-            }
-        };
+    /// What is run, which finds its arguments where programs in its language look for them.
+    fn source(&self, language: &str) -> String {
         let code = &self.code;
-        let code = match (language, &*self.args) {
+        match (language, &*self.args) {
             (_, []) => code.clone(),
             (PYTHON, args) => format!(
                 "import sys; sys.argv[1:] = {}; del sys\n{code}",
@@ -104,14 +117,13 @@ impl Program {
                 "process.argv.splice(2, Infinity, ...{});\n{code}",
                 json!(args)
             ),
-        };
-        Ok((language, code))
+        }
     }
 }
 
 /// The files that a program was given.
-#[derive(Default)]
-struct Inputs {
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
     /// Where each comes from, by its name.
     copied: BTreeMap<String, FileRef>,
     /// Those that are not there any more.
@@ -121,22 +133,29 @@ struct Inputs {
 impl Inputs {
     /// Copies the files into a session. Of two with one name, the last counts. One that is gone does not keep a program
     /// from running: it may do without, and so would every later one be kept.
-    async fn copied(
+    ///
+    /// # Errors
+    /// There are too many, or there is trouble with the storage.
+    pub(super) async fn copied(
         state: &HttpState,
         origin: &Origin,
         session: &Conversation,
         files: Vec<FileRef>,
     ) -> Result<Self, ApiError> {
+        if files.len() > MAX_INPUTS {
+            let message = format!("files has more than {MAX_INPUTS}: name fewer");
+            return Err(ApiError::arguments(message));
+        }
         let services = &state.0.services;
         let by_name: BTreeMap<_, _> = files
             .into_iter()
             .map(|file| (file.name.clone(), file))
             .collect();
-        let mut inputs = Self::default();
+        let (mut inputs, mut listings) = (Self::default(), Listings::default());
         for (name, file) in by_name {
             let theirs = reference::session(services, &origin.caller, &file.storage_session_id);
             let opened = match theirs {
-                Ok(theirs) => reference::open(services, &theirs, &file.id).await,
+                Ok(theirs) => listings.open(services, &theirs, &file.id).await,
                 Err(_) => Err(FilesError::NotFound(name.clone())),
             };
             let (_, open) = match opened {
@@ -163,13 +182,36 @@ impl Inputs {
     }
 }
 
-async fn answer(
+/// What a program has printed.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Printed {
+    fn of(outcome: &Outcome) -> Self {
+        let [stdout, stderr] =
+            [Stream::Stdout, Stream::Stderr].map(|stream| outcome.captured.text(stream));
+        Self { stdout, stderr }
+    }
+
+    pub(super) fn push(&mut self, stream: Stream, text: &str) {
+        match stream {
+            Stream::Stdout => self.stdout.push_str(text),
+            Stream::Stderr => self.stderr.push_str(text),
+        }
+    }
+}
+
+/// What a client is told of a program that has ended.
+pub(super) async fn answer(
     services: &Services,
     session: &Conversation,
     inputs: &Inputs,
-    rendered: &Rendered,
+    outcome: &Outcome,
+    printed: Printed,
 ) -> Result<Value, ApiError> {
-    let outcome = &rendered.outcome;
     let changed: BTreeSet<_> = outcome
         .files
         .iter()
@@ -183,7 +225,7 @@ async fn answer(
         let new = json!({ "id": file_id(session, &file.name), "name": file.name, "storage_session_id": session.id() });
         match inputs.copied.get(&file.name) {
             None => new,
-            Some(from) if changed.contains(&*file.name) => with(new, "modified_from", &json!({
+            Some(from) if changed.contains(&*file.name) && !from.is_read_only() => with(new, "modified_from", &json!({
                 "id": from.id, "storage_session_id": from.storage_session_id
             })),
             Some(from) => json!({
@@ -200,8 +242,8 @@ async fn answer(
     let ended = Ended::of(outcome);
     Ok(json!({
         "session_id": session.id(),
-        "stdout": outcome.captured.text(Stream::Stdout),
-        "stderr": stderr(outcome, inputs, ended.message.as_deref()),
+        "stdout": printed.stdout,
+        "stderr": with_notes(printed.stderr, inputs, ended.message.as_deref()),
         "files": files,
         "deleted_files": deleted,
         "code": outcome.exit_code,
@@ -218,8 +260,7 @@ fn with(mut object: Value, name: &str, value: &Value) -> Value {
 }
 
 /// Standard error, and what its reader would not learn otherwise: clients show nothing else.
-fn stderr(outcome: &Outcome, inputs: &Inputs, message: Option<&str>) -> String {
-    let mut text = outcome.captured.text(Stream::Stderr);
+fn with_notes(mut text: String, inputs: &Inputs, message: Option<&str>) -> String {
     let missing = inputs
         .missing
         .iter()
@@ -231,14 +272,14 @@ fn stderr(outcome: &Outcome, inputs: &Inputs, message: Option<&str>) -> String {
 }
 
 /// How a program ended, in the words of these clients.
-struct Ended {
-    message: Option<String>,
+pub(super) struct Ended {
+    pub(super) message: Option<String>,
     status: Option<&'static str>,
     signal: Option<&'static str>,
 }
 
 impl Ended {
-    fn of(outcome: &Outcome) -> Self {
+    pub(super) fn of(outcome: &Outcome) -> Self {
         let stopped = |message: &str, status| Self {
             message: Some(message.to_owned()),
             status: Some(status),

@@ -6,7 +6,7 @@ use axum::extract::{FromRequest as _, Request, State};
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
-use super::reference::{file_id, new_session};
+use super::reference::{Use, file_id, new_session};
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::audit::Origin;
@@ -26,6 +26,16 @@ struct Received {
     files: Vec<(String, Result<String, CallError>)>,
     /// Whether there were more.
     is_full: bool,
+}
+
+impl Received {
+    fn new(state: &HttpState, origin: &Origin, allowed: Use) -> Result<Self, ApiError> {
+        Ok(Self {
+            session: new_session(&state.0.services, &origin.caller, allowed)?,
+            files: Vec::new(),
+            is_full: false,
+        })
+    }
 }
 
 pub(super) async fn one(
@@ -105,33 +115,54 @@ async fn receive(
     let mut form = Multipart::from_request(request, &())
         .await
         .map_err(broken)?;
-    let mut received = Received {
-        session: new_session(&state.0.services, &origin.caller)?,
-        files: Vec::new(),
-        is_full: false,
-    };
     let patience = state.0.config.patience.body;
-    let all = async {
-        while let Some(part) = form
-            .next_field()
-            .await
-            .map_err(|_| FilesError::Interrupted)?
-        {
-            let Some(name) = part.file_name().map(str::to_owned) else {
-                continue;
-            };
-            if received.files.len() == MAX_FILES {
-                received.is_full = true;
-                break;
+    let done = tokio::time::timeout(patience, read(state, origin, &mut form)).await;
+    done.map_err(|_| FilesError::TooSlow)?
+}
+
+/// Reads the parts of a form. What is said of all its files comes before the first one.
+async fn read(
+    state: &HttpState,
+    origin: &Origin,
+    form: &mut Multipart,
+) -> Result<Received, ApiError> {
+    let (mut allowed, mut received) = (Use::Any, None);
+    while let Some(part) = form
+        .next_field()
+        .await
+        .map_err(|_| FilesError::Interrupted)?
+    {
+        let Some(name) = part.file_name().map(str::to_owned) else {
+            if part.name() == Some("read_only") {
+                if received.is_some() {
+                    let message = "read_only is after a file: send it before all of them";
+                    return Err(ApiError::arguments(message));
+                }
+                let text = part.text().await.map_err(|_| FilesError::Interrupted)?;
+                allowed = read_only(&text)?;
             }
-            let stored = store(state, origin, &received.session, &name, part).await;
-            received.files.push((name, stored));
+            continue;
+        };
+        let received = match &mut received {
+            Some(received) => received,
+            none => none.insert(Received::new(state, origin, allowed)?),
+        };
+        if received.files.len() == MAX_FILES {
+            received.is_full = true;
+            break;
         }
-        Ok::<_, FilesError>(())
-    };
-    let done = tokio::time::timeout(patience, all).await;
-    done.map_err(|_| FilesError::TooSlow)??;
-    Ok(received)
+        let stored = store(state, origin, &received.session, &name, part).await;
+        received.files.push((name, stored));
+    }
+    received.map_or_else(|| Received::new(state, origin, allowed), Ok)
+}
+
+fn read_only(text: &str) -> Result<Use, ApiError> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(Use::ReadOnly),
+        "" | "false" | "0" => Ok(Use::Any),
+        _ => Err(ApiError::arguments("read_only must be true or false")),
+    }
 }
 
 async fn store(
