@@ -152,7 +152,10 @@ impl HttpState {
     /// Ends what has an end.
     pub async fn maintain(self) {
         let conversations = &self.0.services.conversations;
-        self.0.sandboxes.maintain(conversations).await;
+        tokio::join!(
+            self.0.sandboxes.maintain(conversations),
+            self.0.programs.maintain(),
+        );
     }
 }
 

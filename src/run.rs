@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::environment::EnvironmentError;
+pub(crate) use self::environment::check_environment;
 use self::error::NotBegun;
 pub use self::error::{RunError, RunErrorKind};
 pub(crate) use self::excess::DiskExcess;

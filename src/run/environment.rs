@@ -48,31 +48,35 @@ pub enum EnvironmentError {
     Total(usize),
 }
 
-/// Checks the caller's variables against the limits and adds the server's own, which go last and so win.
+/// Checks the caller's variables and adds the server's own, which go last and so win.
 pub(super) fn environment(
     caller: &BTreeMap<String, String>,
     secrets: &[String],
     file_base_url: String,
 ) -> Result<BTreeMap<String, String>, EnvironmentError> {
+    check_environment(caller)?;
+    if let Some(name) = caller.keys().find(|name| secrets.contains(name)) {
+        return Err(EnvironmentError::Secret(name.clone()));
+    }
+    let mut all = caller.clone();
+    all.insert(FILE_BASE_URL.to_owned(), file_base_url);
+    Ok(all)
+}
+
+/// Checks the caller's variables against the limits.
+pub(crate) fn check_environment(caller: &BTreeMap<String, String>) -> Result<(), EnvironmentError> {
     if caller.len() > MAX_VARIABLES {
         return Err(EnvironmentError::Count(caller.len()));
     }
     for (name, value) in caller {
         check(name, value)?;
-        if secrets.contains(name) {
-            return Err(EnvironmentError::Secret(name.clone()));
-        }
     }
-    let total = caller
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
+    let lengths = caller.iter().map(|(name, value)| name.len() + value.len());
+    let total = lengths.sum();
     if total > MAX_TOTAL_BYTES {
         return Err(EnvironmentError::Total(total));
     }
-    let mut all = caller.clone();
-    all.insert(FILE_BASE_URL.to_owned(), file_base_url);
-    Ok(all)
+    Ok(())
 }
 
 fn check(name: &str, value: &str) -> Result<(), EnvironmentError> {

@@ -1,5 +1,5 @@
 //! What a cell shows, as records among its output: `\x1e`, the mark of the cell, JSON, `\x1e` (runners/PROTOCOL.md,
-//! section 6).
+//! section 6). Programs that call tools write them, too: they have the one kind that no kernel has.
 //!
 //! A program can write such a record too, and lies about its own output then.
 

@@ -26,7 +26,7 @@ async fn app(settings: &[(&str, &str)]) -> TestApp {
 }
 
 /// A file with a token of a tenant.
-fn token_file(tenant: &str, scopes: &[&str]) -> (TempDir, String, String) {
+pub(crate) fn token_file(tenant: &str, scopes: &[&str]) -> (TempDir, String, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("access.toml");
     let command = TokenCommand::New {

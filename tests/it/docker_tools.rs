@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::http::Request;
 use serde_json::{Value, json};
 
+use crate::dialects::token_file;
 use crate::support::{Answer, TOKEN, TestApp, eventually};
 
 async fn app() -> TestApp {
@@ -13,10 +14,14 @@ async fn app() -> TestApp {
 }
 
 async fn send(app: &TestApp, path: &str, id: &str, body: &Value) -> Answer {
+    send_as(app, TOKEN, path, id, body).await
+}
+
+async fn send_as(app: &TestApp, token: &str, path: &str, id: &str, body: &Value) -> Answer {
     let request = Request::post(format!("/librechat/v1/exec/programmatic{path}"))
         .header("host", "localhost:8080")
         .header("x-librechat-code-request-id", id)
-        .header("x-api-key", TOKEN);
+        .header("x-api-key", token);
     app.send(request.body(body.to_string().into()).unwrap())
         .await
 }
@@ -26,7 +31,8 @@ async fn turn(app: &TestApp, body: &Value) -> Value {
 }
 
 fn begin(language: &str, code: &str) -> Value {
-    let tools = ["add", "get-page"].map(|name| json!({ "name": name, "description": "a tool" }));
+    let tools = ["add", "get-page", "read", "cat", "printf"];
+    let tools = tools.map(|name| json!({ "name": name, "description": "a tool" }));
     json!({ "lang": language, "code": code, "tools": tools, "timeout": 15000, "user_id": "u1" })
 }
 
@@ -36,6 +42,7 @@ fn results(answer: &Value) -> Value {
     let results = calls.map(|call| {
         let input = &call["input"];
         match call["name"].as_str().unwrap() {
+            "read" => json!({ "call_id": call["id"], "result": "a tool", "is_error": false }),
             "add" => {
                 let sum = ["a", "b"].map(|name| input[name].as_i64().unwrap_or(0));
                 json!({ "call_id": call["id"], "result": sum[0] + sum[1], "is_error": false })
@@ -73,12 +80,12 @@ async fn played(app: &TestApp, language: &str, code: &str) -> (String, Value) {
     (told, answer)
 }
 
-const PYTHON: &str = r#"import asyncio
-open("/mnt/data/began.txt", "a").write("once\n")
+const PYTHON: &str = r#"open("/mnt/data/began.txt", "a").write("once\n")
 total = 0
 for number in range(3):
     total = await add(a=total, b=number)
 print(total)
+next = open = min = dict = None
 print(sorted(await asyncio.gather(*[add(a=number, b=0) for number in range(4)])))
 page = await get_page(path="/")
 print(page["title"], page["lines"])
@@ -87,8 +94,8 @@ try:
     await get_page(path="/none")
 except Exception as error:
     print(repr(error))
-print(open("/mnt/data/began.txt").read(), end="")
-import os
+import io, os
+print(io.open("/mnt/data/began.txt").read(), end="")
 print([name for name in os.listdir("/mnt/data")])
 "#;
 
@@ -100,14 +107,20 @@ sum=$(add "{\"a\": $sum, \"b\": 4}")
 echo "sum $sum"
 for number in 1 2 3; do { add "{\"a\": $number}" > /tmp/$number; } & done
 wait
-cat /tmp/1 /tmp/2 /tmp/3
+command cat /tmp/1 /tmp/2 /tmp/3
 get_page '{"path": "/"}'
 get_page '{"path": "/none"}' || echo "failed with $?"
 add 'no JSON' || echo "failed with $?"
 add '[1]' || echo "failed with $?"
 get_page > /tmp/out || echo "failed with $?"
-cat /mnt/data/began.txt
+read '{"command": true}'
+set -eu
+IFS=-
+add '{"a": 7}'
+command cat /mnt/data/began.txt
 ls -A /mnt/data
+get_page '{"path": "/none"}'
+echo not reached
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +164,10 @@ async fn programs_on_docker_go_on_where_they_called_a_tool() {
     get-page {"path":"/"}
     get-page {"path":"/none"}
     get-page {}
-    "completed" 0 ["began.txt"]
+    read {"command":true}
+    add {"a":7}
+    get-page {"path":"/none"}
+    "completed" 1 ["began.txt"]
     sum 7
     1
     2
@@ -161,11 +177,14 @@ async fn programs_on_docker_go_on_where_they_called_a_tool() {
     failed with 1
     failed with 1
     failed with 1
+    "a tool"
+    7
     once
     began.txt
     get-page: no such page
     add: the argument is no JSON: expected ident at line 1 column 2
     add: the argument must be an object of JSON, such as '{"key": 1}'
+    get-page: no such page
     get-page: no such page
     "#);
     app.assert_nothing_is_left().await;
@@ -182,6 +201,7 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
         "await get_page(path='/none')",
         "1 +",
         "import asyncio\nasync def main():\n    print(await add(a=1))\nasyncio.run(main())\nraise SystemExit(3)",
+        "if await add(a=1) == 1:\n    print('early')\n    return\nprint('late')",
         "from __future__ import annotations\nprint(__name__, 'add' in globals())",
     ] {
         let (told, answer) = played(&app, "py", code).await;
@@ -231,6 +251,10 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
     "completed" 3
     1
 
+    add {"a":1}
+    "completed" 0
+    early
+
     "completed" 0
     __main__ True
     "#);
@@ -240,7 +264,9 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
 /// A program is held no longer than it may be, and nobody else can answer it.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_on_docker_that_wait_for_tools_have_an_end() {
-    let app = app().await;
+    let (_dir, file, other) = token_file("research", &[]);
+    let settings = [("DIALECTS", "librechat"), ("ACCESS_FILE", &*file)];
+    let app = TestApp::on_docker_with(&settings).await;
     let code = "print('before', flush=True)\nawait add(a=1, b=2)\nimport time\ntime.sleep(30)";
     let mut body = begin("py", code);
     body["timeout"] = 1500.into();
@@ -257,6 +283,8 @@ async fn programs_on_docker_that_wait_for_tools_have_an_end() {
         writeln!(seen, "{} {}", answer.status.as_u16(), answer.text()).unwrap();
     }
     let next = json!({ "continuation_token": token, "tool_results": results(&answer) });
+    let theirs = send_as(&app, &other, "", "", &next).await;
+    writeln!(seen, "{} {}", theirs.status.as_u16(), theirs.text()).unwrap();
     let mut ended = turn(&app, &next).await;
     ended["session_id"].take();
     writeln!(seen, "{ended}").unwrap();
@@ -266,9 +294,32 @@ async fn programs_on_docker_that_wait_for_tools_have_an_end() {
     404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
     400 {"error":"tool_results must have one result for each call that waits: call_001","code":"invalid_arguments"}
     400 {"error":"tool_results must have one result for each call that waits: call_001","code":"invalid_arguments"}
+    404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
     {"status":"error","error":"Time limit exceeded","session_id":null,"stdout":"before\n","stderr":""}
     404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
     "#);
+    app.assert_nothing_is_left().await;
+}
+
+/// A result that the conversation has no room for is an error of the tool, and no end of the program.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_are_too_large_for_docker_are_errors_of_their_tools() {
+    let settings = [("DIALECTS", "librechat"), ("MAX_UPLOAD_BYTES", "64k")];
+    let app = TestApp::on_docker_with(&settings).await;
+    let code =
+        "try:\n    await add()\nexcept Exception as error:\n    print(error)\nprint(await add())";
+    let mut answer = turn(&app, &begin("py", code)).await;
+    for result in [json!("x".repeat(100_000)), json!(7)] {
+        let id = &answer["tool_calls"][0]["id"];
+        let results = json!([{ "call_id": id, "result": result }]);
+        let next =
+            json!({ "continuation_token": answer["continuation_token"], "tool_results": results });
+        answer = turn(&app, &next).await;
+    }
+    insta::assert_snapshot!(answer["stdout"].as_str().unwrap_or(&answer.to_string()), @r"
+    add: content has 100005 bytes, the limit is 65536: upload smaller pieces
+    7
+    ");
     app.assert_nothing_is_left().await;
 }
 
@@ -295,5 +346,48 @@ async fn a_request_for_a_program_on_docker_can_be_cancelled() {
         app.app.services().ledger.under_way().is_empty()
     })
     .await;
+    app.assert_nothing_is_left().await;
+}
+
+/// What a program prints, or how often it says the same, does not keep its client from hearing of a call; and a call
+/// that nobody can hear of has an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_programs_on_docker_are_told_whatever_they_print() {
+    let app = app().await;
+    let shared = r#"
+import os, threading, time
+def chatter():
+    while True:
+        print(".", flush=True)
+        time.sleep(0.005)
+threading.Thread(target=chatter, daemon=True).start()
+print(await add(a=1, b=2))
+os._exit(0)
+"#;
+    let (told, answer) = played(&app, "py", shared).await;
+    assert_eq!(
+        (&*told, &answer["status"]),
+        ("add {\"a\":1,\"b\":2}\n", &json!("completed"))
+    );
+    // Records that a program writes by itself: of one file again and again, of none, and of what is no file of a call.
+    let forged = r#"
+announce() { command printf '\x1e%s{"call":"%s"}\x1e' "$__sandbox_mark" "$1"; }
+command printf 'add\n{"a": 1, "more": [0%s]}' "$(command printf ',{"":0}%.0s' {1..100000})" > /data/.tool-same
+for name in '' ../x .packages/x .tool-$(command printf 'x%.0s' {1..200}) .tool-../x x .tool-none; do announce "$name"; done
+ln -s /etc/passwd /data/.tool-link
+announce .tool-link
+for number in {1..300}; do announce .tool-same; done
+until [[ -e /data/.tool-same.answer ]]; do sleep 0.1; done
+echo survived
+"#;
+    let (told, answer) = played(&app, "bash", forged).await;
+    assert_eq!(
+        (told.lines().count(), &answer["stdout"]),
+        (1, &json!("survived\n")),
+        "{answer}"
+    );
+    let late = json!({ "code": "print('x' * 3_000_000)\nawait add(a=1)", "tools": [{ "name": "add" }], "timeout": 1500 });
+    let late = turn(&app, &late).await;
+    assert_eq!(late["error"], "stdout length exceeded");
     app.assert_nothing_is_left().await;
 }

@@ -360,6 +360,7 @@ async fn programs_that_call_tools_are_refused_with_what_to_do() {
         json!({ "code": "echo a", "tools": tools(&["é"]) }),
         json!({ "code": "echo a", "tools": [{ "title": "a" }] }),
         json!({ "code": "echo a", "tools": [], "lang": "cobol" }),
+        json!({ "code": "echo a", "tools": [], "lang": "ts" }),
         json!({ "code": "echo a", "tools": [], "timeout": "long" }),
         json!({ "continuation_token": "AAAAAAAAAAAAAAAAAAAAA", "tool_results": [] }),
         json!({ "continuation_token": "AAAAAAAAAAAAAAAAAAAAA", "tool_results": [{ "result": 1 }] }),
@@ -386,6 +387,7 @@ async fn programs_that_call_tools_are_refused_with_what_to_do() {
     400 {"error":"tools: \"é\" cannot be the name of a function: rename it","code":"invalid_arguments"}
     400 {"error":"the body does not fit: missing field `name`","code":"invalid_arguments"}
     400 {"error":"Unsupported language: cobol","code":"invalid_arguments"}
+    400 {"error":"lang must be py or bash for a program that calls tools","code":"invalid_arguments"}
     400 {"error":"the body does not fit: invalid type: string \"long\", expected u64","code":"invalid_arguments"}
     404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
     400 {"error":"the body does not fit: missing field `call_id`","code":"invalid_arguments"}

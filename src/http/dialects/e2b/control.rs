@@ -19,6 +19,7 @@ use crate::audit::Origin;
 use crate::http::HttpState;
 use crate::http::dialects::fields::Fields;
 use crate::http::rest::{ApiError, FromCaller, Segments};
+use crate::run::check_environment;
 use crate::scope::Rights;
 
 /// What clients adapt to: from this version on they send files as they are, and before the next they ask for nothing
@@ -28,7 +29,7 @@ const ENVD: &str = "0.5.7";
 const TIMEOUT: u64 = 300;
 /// How long one can be asked for.
 const MAX_TIMEOUT: u64 = 24 * 60 * 60;
-/// Names and values of one field together, in bytes.
+/// Names and values of metadata together, in bytes.
 const MAX_BYTES: usize = 32 << 10;
 /// Bytes of the name of a template.
 const MAX_TEMPLATE: usize = 128;
@@ -76,8 +77,8 @@ pub(super) async fn create(
     let time = time(create.timeout.unwrap_or(TIMEOUT))?;
     let wish = Wish {
         template: template(create.template)?,
-        metadata: bounded("metadata", create.metadata)?,
-        variables: bounded("envVars", create.variables)?,
+        metadata: metadata(create.metadata)?,
+        variables: variables(create.variables)?,
     };
     let id = new_id();
     let name = id.parse().map_err(ApiError::from)?;
@@ -91,6 +92,16 @@ pub(super) async fn create(
             Ok(([("should-retry", "false")], error).into_response())
         }
     }
+}
+
+/// The variables of all programs of a sandbox, which none could run with otherwise.
+fn variables(
+    variables: Option<BTreeMap<String, String>>,
+) -> Result<BTreeMap<String, String>, ApiError> {
+    let variables = variables.unwrap_or_default();
+    let wrong = |error| ApiError::arguments(format!("envVars: {error}"));
+    check_environment(&variables).map_err(wrong)?;
+    Ok(variables)
 }
 
 /// What a client calls the kind of sandbox that it wants.
@@ -243,10 +254,7 @@ fn time(seconds: u64) -> Result<Duration, ApiError> {
     Ok(Duration::from_secs(seconds))
 }
 
-fn bounded(
-    field: &str,
-    pairs: Option<BTreeMap<String, String>>,
-) -> Result<BTreeMap<String, String>, ApiError> {
+fn metadata(pairs: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, ApiError> {
     let pairs = pairs.unwrap_or_default();
     let bytes: usize = pairs
         .iter()
@@ -254,7 +262,7 @@ fn bounded(
         .sum();
     if bytes > MAX_BYTES {
         let message =
-            format!("{field} has {bytes} bytes, the limit is {MAX_BYTES}: say less in it");
+            format!("metadata has {bytes} bytes, the limit is {MAX_BYTES}: say less in it");
         return Err(ApiError::arguments(message));
     }
     Ok(pairs)

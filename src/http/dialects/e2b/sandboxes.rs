@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
@@ -28,6 +29,8 @@ const MAX_OF_ONE: usize = 100;
 const MAX_OF_ALL: usize = 10_000;
 /// Characters of an id.
 const ID_LENGTH: usize = 21;
+/// How many are deleted at the same time.
+const ENDED_AT_ONCE: usize = 8;
 /// When a deletion that failed is tried again.
 const AGAIN: Duration = Duration::from_mins(1);
 /// When there is nothing to end.
@@ -205,18 +208,23 @@ impl Sandboxes {
     pub(in crate::http) async fn maintain(&self, conversations: &Conversations) {
         loop {
             let (ended, next) = self.ended();
-            for sandbox in ended {
-                let key = sandbox.conversation.key();
-                if let Err(error) = conversations.clear(key).await {
-                    error!(%error, "could not delete what a sandbox had left");
-                    *sandbox.ends.lock() = Instant::now() + AGAIN;
-                    self.put_back(sandbox);
-                }
-            }
+            // One that is slow to end keeps no other.
+            stream::iter(ended)
+                .for_each_concurrent(ENDED_AT_ONCE, |sandbox| self.end(conversations, sandbox))
+                .await;
             tokio::select! {
                 () = sleep_until(next) => {}
                 () = self.changed.notified() => {}
             }
+        }
+    }
+
+    async fn end(&self, conversations: &Conversations, sandbox: Arc<Sandbox>) {
+        let key = sandbox.conversation.key();
+        if let Err(error) = conversations.clear(key).await {
+            error!(%error, "could not delete what a sandbox had left");
+            *sandbox.ends.lock() = Instant::now() + AGAIN;
+            self.put_back(sandbox);
         }
     }
 }

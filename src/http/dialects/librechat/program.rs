@@ -292,7 +292,7 @@ impl Ended {
             RunStatus::Ok | RunStatus::Error => Self {
                 message: None,
                 status: None,
-                signal: None,
+                signal: outcome.exit_code.and_then(signal),
             },
             _ => Self {
                 message: outcome.hint.text(),
@@ -301,4 +301,23 @@ impl Ended {
             },
         }
     }
+}
+
+/// The signal that an exit code tells of, as shells have it.
+fn signal(exit_code: i32) -> Option<&'static str> {
+    Some(match exit_code.checked_sub(128)? {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => return None,
+    })
 }

@@ -2,28 +2,33 @@
 //!
 //! ```text
 //! start ──▶ running ── calls ──▶ waiting, under a token ── results ──▶ running ──▶ ended
-//!              └── its client goes away or cancels, a turn takes too long ──────────▲
+//!              │                            └── nobody comes back ───────────────────▲
+//!              └── its client goes away or cancels, a turn takes too long ─────────────┘
 //! ```
 //!
-//! The program goes on where it called, so nothing in it is done twice. It keeps its place meanwhile, for as long as a
-//! run may take.
+//! The program goes on where it called, so nothing in it is done twice. It keeps its place meanwhile.
 
 mod caller;
 mod stub;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::caller::{Caller, ToolResult, Turn};
+use self::caller::{Call, Caller, FAILED, ToolResult, Turn};
 use super::not_found;
 use super::reference::{FileRef, new_token};
+use crate::audit::Origin;
 use crate::http::HttpState;
 use crate::http::dialects::fields::Fields;
 use crate::http::rest::{ApiError, FromCaller};
@@ -33,6 +38,9 @@ use crate::principal::Principal;
 const REQUEST_ID: &str = "x-librechat-code-request-id";
 /// Longest such name that is remembered.
 const MAX_REQUEST_ID: usize = 128;
+/// How long a program waits for its client, and how often is looked for one whose client does not come back.
+const PATIENCE: Duration = Duration::from_mins(5);
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// A program, or the results that one waits for.
 #[derive(Debug, Deserialize)]
@@ -62,39 +70,72 @@ pub(super) struct Cancel {
     request_id: String,
 }
 
+/// The answer of a turn in which the program has called.
+#[derive(Debug, Serialize)]
+struct Required {
+    status: &'static str,
+    session_id: String,
+    continuation_token: String,
+    tool_calls: Vec<Call>,
+}
+
 /// The programs that wait for results, and the requests that can be cancelled.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Programs {
-    waiting: Mutex<HashMap<String, Caller>>,
+    waiting: Mutex<HashMap<String, Waiting>>,
     requests: Mutex<HashMap<(Principal, String), CancellationToken>>,
 }
 
+#[derive(Debug)]
+struct Waiting {
+    caller: Caller,
+    since: Instant,
+}
+
 impl Programs {
-    /// Keeps a program under a token. Those that have ended meanwhile are let go of.
+    /// Ends the programs whose clients do not come back.
+    pub(in crate::http) async fn maintain(&self) {
+        loop {
+            sleep(SWEEP).await;
+            let mut waiting = self.waiting.lock();
+            waiting.retain(|_, it| it.since.elapsed() < PATIENCE);
+        }
+    }
+
+    /// Keeps a program under a token.
     fn keep(&self, token: String, caller: Caller) {
-        let mut waiting = self.waiting.lock();
-        waiting.retain(|_, other| other.is_running());
-        waiting.insert(token, caller);
+        let since = Instant::now();
+        self.waiting.lock().insert(token, Waiting { caller, since });
     }
 
     /// Takes the program out that waits under a token.
     fn take(&self, owner: &Principal, token: &str) -> Result<Caller, ApiError> {
         let mut waiting = self.waiting.lock();
-        let is_theirs = waiting.get(token).is_some_and(|it| it.owner == *owner);
+        let is_theirs = waiting
+            .get(token)
+            .is_some_and(|it| it.caller.owner == *owner);
         let found = is_theirs.then(|| waiting.remove(token)).flatten();
         let missing = "no program waits for these results: it has ended, or its time was over";
-        found.ok_or_else(|| ApiError(not_found(missing)))
+        found
+            .map(|it| it.caller)
+            .ok_or_else(|| ApiError(not_found(missing)))
     }
 
-    /// A request under way, by the name that its client gave it.
+    /// A request under way, by the name that its client gave it. Of two with one name, the first is meant.
     fn request(&self, owner: &Principal, headers: &HeaderMap) -> UnderWay<'_> {
         let name = headers.get(REQUEST_ID).and_then(|name| name.to_str().ok());
-        let name = name.filter(|name| name.len() <= MAX_REQUEST_ID);
+        let name = name.filter(|name| !name.is_empty() && name.len() <= MAX_REQUEST_ID);
         let cancelled = CancellationToken::new();
-        let key = name.map(|name| (owner.clone(), name.to_owned()));
-        if let Some(key) = key.clone() {
-            self.requests.lock().insert(key, cancelled.clone());
-        }
+        let key = name.and_then(|name| {
+            let key = (owner.clone(), name.to_owned());
+            match self.requests.lock().entry(key.clone()) {
+                Entry::Occupied(_) => None,
+                Entry::Vacant(free) => {
+                    free.insert(cancelled.clone());
+                    Some(key)
+                }
+            }
+        });
         UnderWay {
             programs: self,
             key,
@@ -122,45 +163,60 @@ pub(super) async fn run(
     State(state): State<HttpState>,
     FromCaller(origin): FromCaller,
     headers: HeaderMap,
-    Fields(mut request): Fields<Request>,
-) -> Result<Json<Value>, ApiError> {
+    Fields(request): Fields<Request>,
+) -> Result<Response, ApiError> {
     let _unanswered = state.0.calls.token();
     let programs = &state.0.programs;
     let under_way = programs.request(&origin.caller, &headers);
-    let work = async {
-        let mut caller = match request.continuation_token.take() {
-            None => Caller::start(&state, &origin, request).await?,
-            Some(token) => {
-                let mut caller = programs.take(&origin.caller, &token)?;
-                if let Err(error) = caller.check(&request.tool_results) {
-                    programs.keep(token, caller);
-                    return Err(ApiError(error));
-                }
-                caller.give(&state, &origin, request.tool_results).await?;
-                caller
+    // A program that is dropped ends, so one whose client goes away does.
+    let turned = tokio::select! {
+        biased;
+        () = under_way.cancelled.cancelled() => None,
+        turned = turn(&state, &origin, request) => Some(turned?),
+    };
+    match turned {
+        None => Ok(Json(json!({
+            "status": "error", "error": FAILED, "stdout": "", "stderr": "",
+        }))
+        .into_response()),
+        Some((_, Turn::Ended(answer))) => Ok(Json(answer).into_response()),
+        Some((caller, Turn::Calls(tool_calls))) => {
+            let answer = Required {
+                status: "tool_call_required",
+                session_id: caller.session().to_owned(),
+                continuation_token: new_token(),
+                tool_calls,
+            };
+            programs.keep(answer.continuation_token.clone(), caller);
+            Ok(Json(answer).into_response())
+        }
+    }
+}
+
+/// Starts a program or goes on with one, until it calls or ends.
+async fn turn(
+    state: &HttpState,
+    origin: &Origin,
+    mut request: Request,
+) -> Result<(Caller, Turn), ApiError> {
+    let programs = &state.0.programs;
+    let mut caller = match request.continuation_token.take() {
+        None => Caller::start(state, origin, request).await?,
+        Some(token) => {
+            let mut caller = programs.take(&origin.caller, &token)?;
+            if let Err(error) = caller.check(&request.tool_results) {
+                programs.keep(token, caller);
+                return Err(ApiError(error));
             }
-        };
-        match caller.advance(&state, &origin).await? {
-            Turn::Ended(answer) => Ok(Json(answer)),
-            Turn::Calls(calls) => {
-                let (session, token) = (caller.session().to_owned(), new_token());
-                programs.keep(token.clone(), caller);
-                Ok(Json(json!({
-                    "status": "tool_call_required",
-                    "session_id": session,
-                    "continuation_token": token,
-                    "tool_calls": calls,
-                })))
+            let given = caller.give(state, origin, request.tool_results).await;
+            if let Err(answer) = given {
+                return Ok((caller, Turn::Ended(answer)));
             }
+            caller
         }
     };
-    // A program that is dropped ends.
-    tokio::select! {
-        answer = work => answer,
-        () = under_way.cancelled.cancelled() => Ok(Json(json!({
-            "status": "error", "error": "Execution failed or timed out", "stdout": "", "stderr": "",
-        }))),
-    }
+    let turn = caller.advance(state, origin).await?;
+    Ok((caller, turn))
 }
 
 /// Ends the program of a request that is under way.

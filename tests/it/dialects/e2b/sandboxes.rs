@@ -55,6 +55,11 @@ async fn sandboxes_are_made_described_listed_and_killed() {
             "/sandboxes".to_owned(),
             json!({ "timeout": "x" }),
         ),
+        (
+            Method::POST,
+            "/sandboxes".to_owned(),
+            json!({ "envVars": { "1A": "x" } }),
+        ),
         (Method::GET, "/templates".to_owned(), json!(null)),
     ] {
         seen.push(told(&ask(method, &path, body).await).replace(id, "ID"));
@@ -70,6 +75,7 @@ async fn sandboxes_are_made_described_listed_and_killed() {
     204 
     404 {"code":404,"message":"there is no sandbox \"ID\" of yours: it was killed, or its time is over"}
     400 {"code":400,"message":"the body does not fit: invalid type: string \"x\", expected u64"}
+    400 {"code":400,"message":"envVars: environment has the name \"1A\": a name is a letter or _, then letters, digits and _, at most 128"}
     501 {"code":501,"message":"this call is not implemented here: docs/moving.md says which are"}
     "#);
 }

@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::DropGuard;
 
 use super::Request;
-use super::stub;
+use super::stub::Stub;
 use crate::api::error::CallError;
 use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::conversations::Incoming;
+use crate::executor::Stream;
 use crate::files::FilesError;
 use crate::http::HttpState;
 use crate::http::dialects::librechat::program::{self, Ended, Inputs, Printed};
@@ -31,14 +33,22 @@ use crate::run::stage::Stage;
 use crate::sandbox::RecordMark;
 use crate::workspace::Existing;
 
-/// Calls that come within this time of each other are told together.
+/// Calls that come within this time of the first are told together with it.
 const TOGETHER: Duration = Duration::from_millis(40);
-/// Most calls of one turn: the others are told in the next.
+/// Most calls that are told at once, and most bytes of arguments after which no more are: others follow in the next turn.
 const MAX_CALLS: usize = 200;
+const MAX_BYTES: usize = 1 << 20;
+/// Most calls of a program.
+const MAX_CALLS_IN_ALL: u32 = 2000;
 /// Longest arguments of one call in bytes.
-const MAX_INPUT: u64 = 1 << 20;
-/// What clients pass on to their model for a program that has no time left.
+const MAX_INPUT: usize = 1 << 20;
+/// What files of calls are called, and how long that is at most.
+const CALL: &str = ".tool-";
+const MAX_NAME: usize = 64;
+/// What clients pass on to their model: why a program was ended.
+pub(super) const FAILED: &str = "Execution failed or timed out";
 const TOO_LATE: &str = "Time limit exceeded";
+const TOO_MUCH: &str = "stdout length exceeded";
 
 /// What a client says that one of its tools has answered.
 #[derive(Debug, Deserialize)]
@@ -49,6 +59,25 @@ pub(super) struct ToolResult {
     #[serde(default)]
     is_error: bool,
     error_message: Option<String>,
+}
+
+impl ToolResult {
+    /// The result, or what was wrong.
+    fn answer(self) -> Result<Value, String> {
+        if !self.is_error {
+            return Ok(self.result);
+        }
+        let message = self.error_message.filter(|message| !message.is_empty());
+        Err(message.unwrap_or_else(|| "the tool has failed".to_owned()))
+    }
+}
+
+/// A call that waits for its result. Its arguments are as the program has written them: an object of JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Call {
+    id: String,
+    name: String,
+    input: Box<RawValue>,
 }
 
 /// A program whose tools are its client's. Dropping it ends it.
@@ -63,7 +92,7 @@ pub(super) struct Caller {
     printed: Printed,
     /// The files that answers are waited for beside, by the names that the client knows the calls by.
     calls: BTreeMap<String, String>,
-    /// How many calls there were.
+    /// How many calls there were, those among them that no client was told of.
     made: u32,
     /// How long each turn may take.
     turn: Duration,
@@ -73,7 +102,7 @@ pub(super) struct Caller {
 /// How a turn ended.
 pub(super) enum Turn {
     /// These calls wait for their results.
-    Calls(Vec<Value>),
+    Calls(Vec<Call>),
     /// The program is over.
     Ended(Value),
 }
@@ -87,15 +116,16 @@ impl Caller {
     ) -> Result<Self, ApiError> {
         let services = &state.0.services;
         let tenant = origin.caller.tenant();
-        let language =
-            program::language(services, tenant, request.lang.as_deref().unwrap_or("py"))?;
+        let name = request.lang.as_deref().unwrap_or("py");
+        let language = program::language(services, tenant, name)?;
+        let stub = Stub::of(language).map_err(ApiError)?;
         let code = request
             .code
             .ok_or_else(|| ApiError::arguments("code is missing: give the program"))?;
         let tools: BTreeSet<_> = request.tools.into_iter().map(|tool| tool.name).collect();
         let mark = RecordMark::random();
-        let code = stub::program(language, mark, tools.iter().map(String::as_str), &code)
-            .map_err(ApiError)?;
+        let names = tools.iter().map(String::as_str);
+        let code = stub.program(mark, names, &code).map_err(ApiError)?;
         let session = new_session(services, &origin.caller, Use::Any)?;
         let inputs = Inputs::copied(state, origin, &session, request.files).await?;
         let limits = &services.limits;
@@ -141,31 +171,26 @@ impl Caller {
     }
 
     /// Gives the program what its tools have answered.
+    ///
+    /// # Errors
+    /// What the client is told of a program that could not be given it, and so is over.
     pub(super) async fn give(
         &mut self,
         state: &HttpState,
         origin: &Origin,
         results: Vec<ToolResult>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), Value> {
         for result in results {
             let Some(file) = self.calls.remove(&result.call_id) else {
                 continue;
             };
-            let answer = if result.is_error {
-                let message = result.error_message.unwrap_or_default();
-                let otherwise = || "the tool has failed".to_owned();
-                Err(Some(message)
-                    .filter(|it| !it.is_empty())
-                    .unwrap_or_else(otherwise))
-            } else {
-                Ok(result.result)
-            };
-            self.answer(state, origin, &file, answer).await?;
+            let given = self.answer(state, origin, &file, result.answer()).await;
+            given.map_err(|error| self.failed(FAILED, &error.to_string()))?;
         }
         Ok(())
     }
 
-    /// Leaves an answer where the program waits for it.
+    /// Leaves an answer where the program waits for it. One that cannot be kept is told of as an error of the tool.
     async fn answer(
         &self,
         state: &HttpState,
@@ -173,10 +198,24 @@ impl Caller {
         file: &str,
         answer: Result<Value, String>,
     ) -> Result<(), FilesError> {
-        let text = match answer {
-            Ok(value) => format!("ok\n{value}"),
-            Err(message) => format!("error\n{message}"),
-        };
+        let error = |message: &str| format!("error\n{message}");
+        let text = answer.map_or_else(|message| error(&message), |value| format!("ok\n{value}"));
+        match self.leave(state, origin, file, text).await {
+            Ok(()) => Ok(()),
+            Err(reason) => {
+                let text = error(&reason.to_string());
+                self.leave(state, origin, file, text).await
+            }
+        }
+    }
+
+    async fn leave(
+        &self,
+        state: &HttpState,
+        origin: &Origin,
+        file: &str,
+        text: String,
+    ) -> Result<(), FilesError> {
         let incoming = Incoming {
             declared: u64::try_from(text.len()).ok(),
             patience: state.0.config.patience.body,
@@ -191,63 +230,88 @@ impl Caller {
     }
 
     /// Waits for the next calls of the program, or for its end.
+    ///
+    /// # Errors
+    /// It could not run.
     pub(super) async fn advance(
         &mut self,
         state: &HttpState,
         origin: &Origin,
     ) -> Result<Turn, ApiError> {
-        let deadline = Instant::now() + self.turn;
-        let mut calls = Vec::new();
-        while calls.len() < MAX_CALLS {
-            let event = if calls.is_empty() {
-                timeout_at(deadline, self.events.next()).await
-            } else {
-                timeout(TOGETHER, self.events.next()).await
+        let mut until = Instant::now() + self.turn;
+        let (mut calls, mut bytes) = (Vec::new(), 0);
+        while calls.len() < MAX_CALLS && bytes < MAX_BYTES && Instant::now() < until {
+            let event = match timeout_at(until, self.events.next()).await {
+                Ok(Some(event)) => event,
+                Ok(None) if calls.is_empty() => return self.ended(state).await.map(Turn::Ended),
+                Ok(None) | Err(_) => break,
             };
             match event {
-                Ok(Some(CellEvent::Printed(stream, text))) => self.printed.push(stream, &text),
-                Ok(Some(CellEvent::Called(file))) => {
-                    calls.extend(self.called(state, origin, file).await?);
-                }
-                Ok(Some(_)) => {}
-                Ok(None) if calls.is_empty() => return self.ended(state).await.map(Turn::Ended),
-                Err(_) if calls.is_empty() => return Ok(Turn::Ended(self.error(TOO_LATE))),
-                Ok(None) | Err(_) => break,
+                CellEvent::Printed(stream, text) => self.printed.push(stream, &text),
+                CellEvent::Called(file) => match self.called(state, origin, file).await {
+                    Ok(None) => {}
+                    Ok(Some(call)) => {
+                        if calls.is_empty() {
+                            until = until.min(Instant::now() + TOGETHER);
+                        }
+                        bytes += call.input.get().len();
+                        calls.push(call);
+                    }
+                    Err(reason) => return Ok(Turn::Ended(self.failed(FAILED, &reason))),
+                },
+                _ => {}
             }
+        }
+        if calls.is_empty() {
+            return Ok(Turn::Ended(self.too_late()));
         }
         Ok(Turn::Calls(calls))
     }
 
     /// What the client is told of a call. One that it cannot be told of is answered here.
+    ///
+    /// # Errors
+    /// Why the program cannot go on.
     async fn called(
         &mut self,
         state: &HttpState,
         origin: &Origin,
         file: String,
-    ) -> Result<Option<Value>, ApiError> {
+    ) -> Result<Option<Call>, String> {
+        let is_new = is_call(&file) && !self.calls.values().any(|other| *other == file);
+        if !is_new {
+            return Ok(None);
+        }
+        self.made += 1;
+        if self.made > MAX_CALLS_IN_ALL {
+            return Err(format!(
+                "the program has made more than {MAX_CALLS_IN_ALL} calls, which is the limit"
+            ));
+        }
         let text = match self.read(state, &file).await {
             Ok(text) => text,
-            // Whatever it is, nobody waits beside it.
+            // Nobody waits beside it.
             Err(FilesError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error.to_string()),
         };
-        let refused = match self.parse(&text) {
+        match self.parse(&text) {
             Ok((name, input)) => {
-                self.made += 1;
                 let id = format!("call_{:03}", self.made);
                 self.calls.insert(id.clone(), file);
-                return Ok(Some(json!({ "id": id, "name": name, "input": input })));
+                Ok(Some(Call { id, name, input }))
             }
-            Err(refused) => refused,
-        };
-        self.answer(state, origin, &file, Err(refused)).await?;
-        Ok(None)
+            Err(refused) => {
+                let answered = self.answer(state, origin, &file, Err(refused)).await;
+                answered.map_err(|error| error.to_string())?;
+                Ok(None)
+            }
+        }
     }
 
     async fn read(&self, state: &HttpState, file: &str) -> Result<Vec<u8>, FilesError> {
         let (_, open) = state.0.services.files.open(&self.session, file).await?;
         let mut text = Vec::new();
-        let mut file = tokio::fs::File::from_std(open.file).take(MAX_INPUT + 1);
+        let mut file = tokio::fs::File::from_std(open.file).take(MAX_INPUT as u64 + 1);
         file.read_to_end(&mut text)
             .await
             .map_err(FilesError::Read)?;
@@ -255,8 +319,8 @@ impl Caller {
     }
 
     /// The tool and its arguments, or why there is none of that kind.
-    fn parse<'a>(&self, text: &'a [u8]) -> Result<(&'a str, Value), String> {
-        if text.len() as u64 > MAX_INPUT {
+    fn parse(&self, text: &[u8]) -> Result<(String, Box<RawValue>), String> {
+        if text.len() > MAX_INPUT {
             return Err(format!(
                 "the arguments have more than {MAX_INPUT} bytes, which is the limit"
             ));
@@ -268,14 +332,15 @@ impl Caller {
             return Err("there is no such tool".to_owned());
         }
         let input = Some(input.trim()).filter(|input| !input.is_empty());
-        let input = serde_json::from_str(input.unwrap_or("{}"));
-        match input {
-            Ok(input @ Value::Object(_)) => Ok((name, input)),
-            Ok(_) => {
-                Err("the argument must be an object of JSON, such as '{\"key\": 1}'".to_owned())
-            }
-            Err(error) => Err(format!("the argument is no JSON: {error}")),
+        let input = RawValue::from_string(input.unwrap_or("{}").to_owned());
+        let input = input.map_err(|error| format!("the argument is no JSON: {error}"))?;
+        if !input.get().starts_with('{') {
+            let example = r#"'{"key": 1}'"#;
+            return Err(format!(
+                "the argument must be an object of JSON, such as {example}"
+            ));
         }
+        Ok((name.to_owned(), input))
     }
 
     /// What the client is told at the end.
@@ -291,21 +356,23 @@ impl Caller {
         state: &HttpState,
         rendered: &Rendered,
     ) -> Result<Value, ApiError> {
-        if let Some(message) = Ended::of(&rendered.outcome).message {
+        let outcome = &rendered.outcome;
+        if let Some(message) = Ended::of(outcome).message {
             return Ok(self.error(&message));
         }
         let printed = std::mem::take(&mut self.printed);
         let services = &state.0.services;
-        let mut answer = program::answer(
-            services,
-            &self.session,
-            &self.inputs,
-            &rendered.outcome,
-            printed,
-        )
-        .await?;
+        let answer = program::answer(services, &self.session, &self.inputs, outcome, printed);
+        let mut answer = answer.await?;
         answer["status"] = "completed".into();
         Ok(answer)
+    }
+
+    /// The end of a program whose turn takes too long. One that has printed more than is kept may wait for a call that
+    /// nobody has seen.
+    fn too_late(&mut self) -> Value {
+        let dropped = self.run.progress.capture.snapshot().stdout.dropped;
+        self.error(if dropped > 0 { TOO_MUCH } else { TOO_LATE })
     }
 
     /// The end of a program that has failed otherwise than by itself.
@@ -320,12 +387,23 @@ impl Caller {
         })
     }
 
-    /// Whether it runs.
-    pub(super) fn is_running(&self) -> bool {
-        self.run.result().is_none()
+    /// The same, with a reason that clients do not pass on otherwise.
+    fn failed(&mut self, message: &str, reason: &str) -> Value {
+        let note = format!("\n[sandbox] {reason}\n");
+        self.printed.push(Stream::Stderr, &note);
+        self.error(message)
     }
 
     pub(super) fn session(&self) -> &str {
         self.session.id()
     }
+}
+
+/// Whether a file can be that of a call.
+fn is_call(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.len() <= MAX_NAME
+        && name
+            .strip_prefix(CALL)
+            .is_some_and(|rest| rest.bytes().all(fits))
 }
