@@ -34,7 +34,7 @@ use crate::sandbox::RecordMark;
 use crate::workspace::Existing;
 
 /// Calls that come within this time of the first are told together with it.
-const TOGETHER: Duration = Duration::from_millis(40);
+const TOGETHER: Duration = Duration::from_millis(25);
 /// Most calls that are told at once, and most bytes of arguments after which no more are: others follow in the next turn.
 const MAX_CALLS: usize = 200;
 const MAX_BYTES: usize = 1 << 20;
