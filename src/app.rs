@@ -205,6 +205,31 @@ impl App {
 
     /// The same without tasks that run programs of their own.
     fn start_quietly(&self) -> axum::Router {
+        self.keep_sandboxes();
+        self.keep_books();
+        self.tasks.spawn(upkeep::reap_leftovers(
+            self.parts.launcher.clone(),
+            Arc::clone(&self.instance),
+            self.hard.clone(),
+        ));
+        let transport = self.transport();
+        if self.can_callers_leave() {
+            self.tasks.spawn(upkeep::see_callers_off(
+                self.has_left(),
+                self.ledger.clone(),
+                transport.clone(),
+                self.hard.clone(),
+            ));
+        }
+        let state = self.http_state(transport);
+        let (kept, stop) = (state.clone(), self.hard.clone());
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled(kept.maintain()).await });
+        http::router(state)
+    }
+
+    /// Follows which runners there are, and keeps sandboxes and kernels for them.
+    fn keep_sandboxes(&self) {
         let (catalog, stop) = (self.parts.gate.catalog.clone(), self.hard.clone());
         let (platform, needs) = (self.platform.clone(), EngineNeeds::from(&self.config));
         self.tasks.spawn(async move {
@@ -234,6 +259,10 @@ impl App {
                 .maintain(&parts.gate.catalog, workspaces, &stop)
                 .await;
         });
+    }
+
+    /// Keeps what is known of callers, of what they used, of the disk and of conversations.
+    fn keep_books(&self) {
         let (access, stop) = (self.access.clone(), self.hard.clone());
         self.tasks.spawn(async move { access.follow(&stop).await });
         let (tally, stop) = (self.parts.tally.clone(), self.hard.clone());
@@ -244,12 +273,10 @@ impl App {
         let (expiry, stop) = (self.expiry(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(expiry.maintain()).await });
-        self.tasks.spawn(upkeep::reap_leftovers(
-            self.parts.launcher.clone(),
-            Arc::clone(&self.instance),
-            self.hard.clone(),
-        ));
-        let transport = McpTransport::new(
+    }
+
+    fn transport(&self) -> McpTransport {
+        McpTransport::new(
             self.handler(),
             &TransportSettings {
                 max_body: self.max_body(),
@@ -259,16 +286,11 @@ impl App {
             },
             &self.tasks,
             &self.hard,
-        );
-        if self.can_callers_leave() {
-            self.tasks.spawn(upkeep::see_callers_off(
-                self.has_left(),
-                self.ledger.clone(),
-                transport.clone(),
-                self.hard.clone(),
-            ));
-        }
-        let state = HttpState::new(
+        )
+    }
+
+    fn http_state(&self, transport: McpTransport) -> HttpState {
+        HttpState::new(
             self.config.http.clone(),
             Callers {
                 access: self.access.clone(),
@@ -281,11 +303,7 @@ impl App {
             self.services(),
             self.calls.clone(),
             self.stop_accepting.clone(),
-        );
-        let (kept, stop) = (state.clone(), self.hard.clone());
-        self.tasks
-            .spawn(async move { stop.run_until_cancelled(kept.maintain()).await });
-        http::router(state)
+        )
     }
 
     /// Serves as configured, alone or as one of several, until a signal comes.

@@ -253,22 +253,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Config::from_lookup(&lookup).inspect_err(|_| no_settings()),
         )?),
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
-        Command::CheckConfig => {
-            let config = checked(Config::from_lookup(&lookup))?;
-            let access = App::access(&config)?;
-            let secrets = App::secrets(&config, &access)?;
-            certificates::of_operator(config.network.ca_bundle.as_deref())?;
-            App::oauth(&config)?;
-            if let Some(warning) = config.oauth.warning() {
-                complain(&format!("warning: {warning}"));
-            }
-            runtime()?.block_on(App::check_engine(&config))?;
-            print(config.to_string().trim_end());
-            for secret in secrets.declared() {
-                print(&format!("# the secret {secret}"));
-            }
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::CheckConfig => check_config(&checked(Config::from_lookup(&lookup))?),
         Command::Token { command } => {
             print(&command.run(lookup("ACCESS_FILE").map(PathBuf::from).as_deref())?);
             Ok(ExitCode::SUCCESS)
@@ -291,6 +276,23 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Checks all that a server with these settings would check when it starts, and shows them.
+fn check_config(config: &Config) -> anyhow::Result<ExitCode> {
+    let access = App::access(config)?;
+    let secrets = App::secrets(config, &access)?;
+    certificates::of_operator(config.network.ca_bundle.as_deref())?;
+    App::oauth(config)?;
+    if let Some(warning) = config.oauth.warning() {
+        complain(&format!("warning: {warning}"));
+    }
+    runtime()?.block_on(App::check_engine(config))?;
+    print(config.to_string().trim_end());
+    for secret in secrets.declared() {
+        print(&format!("# the secret {secret}"));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {

@@ -152,20 +152,29 @@ impl Metrics {
         };
         let mut registry = Registry::default();
         let ours = registry.sub_registry_with_prefix("mcp_sandbox");
+        metrics.register_build(ours);
         metrics.register_runs(ours);
-        metrics.register_stock(ours);
+        metrics.register_installs(ours);
+        metrics.egress.register(ours);
+        metrics.register_requests(ours);
+        metrics.register_places(ours);
+        metrics.register_health(ours);
+        metrics.register_storage(ours);
         metrics.service = (toolset == Toolset::Python).then(|| ServiceMetrics::new(&mut registry));
         registry.register_collector(Box::new(process::Process));
         metrics.registry = Mutex::new(registry);
         Arc::new(metrics)
     }
 
-    fn register_runs(&self, ours: &mut Registry) {
+    fn register_build(&self, ours: &mut Registry) {
         let build = BuildLabels {
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("BUILD_COMMIT"),
         };
         ours.register("build", "What was built", Info::new(build));
+    }
+
+    fn register_runs(&self, ours: &mut Registry) {
         ours.register(
             "runs",
             "Runs asked for, by how they ended",
@@ -187,6 +196,14 @@ impl Metrics {
             self.starts.get_or_create_owned(&WayLabels { way });
         }
         ours.register(
+            "kernels_lost",
+            "Kernels that ended, by why",
+            self.lost_kernels.clone(),
+        );
+    }
+
+    fn register_installs(&self, ours: &mut Registry) {
+        ours.register(
             "installs",
             "Installs of packages asked for, by what came of them",
             self.installs.clone(),
@@ -197,12 +214,9 @@ impl Metrics {
             Unit::Seconds,
             self.install_times.clone(),
         );
-        ours.register(
-            "kernels_lost",
-            "Kernels that ended, by why",
-            self.lost_kernels.clone(),
-        );
-        self.egress.register(ours);
+    }
+
+    fn register_requests(&self, ours: &mut Registry) {
         ours.register(
             "http_requests",
             "HTTP requests by route, with status 499 when the client went away",
@@ -226,7 +240,7 @@ impl Metrics {
         );
     }
 
-    fn register_stock(&self, ours: &mut Registry) {
+    fn register_places(&self, ours: &mut Registry) {
         let mut gauge = |name: &str, help: &str, gauge: &Gauge| {
             ours.register(name, help, gauge.clone());
         };
@@ -251,6 +265,27 @@ impl Metrics {
             "Containers that are alive or being removed",
             &self.containers,
         );
+        ours.register(
+            "node_containers",
+            "Containers that are alive, on each node of a cluster",
+            self.containers_by_node.clone(),
+        );
+        ours.register(
+            "warm_sandboxes",
+            "Warm sandboxes: pooled, owned by a conversation, cleaning after its run, or starting for the pool",
+            self.warm.clone(),
+        );
+        ours.register(
+            "kernels",
+            "Kernels of stateful runs: idle, or busy with a run",
+            self.kernels.clone(),
+        );
+    }
+
+    fn register_health(&self, ours: &mut Registry) {
+        let mut gauge = |name: &str, help: &str, gauge: &Gauge| {
+            ours.register(name, help, gauge.clone());
+        };
         gauge(
             "engine_up",
             "Whether the container engine answers",
@@ -267,25 +302,13 @@ impl Metrics {
             "Whether the audit log can be written; 1 without AUDIT_LOG",
             &self.audit_ok,
         );
-        gauge(
+    }
+
+    fn register_storage(&self, ours: &mut Registry) {
+        ours.register(
             "conversations",
             "Conversations with files, when last measured",
-            &self.conversations,
-        );
-        ours.register(
-            "node_containers",
-            "Containers that are alive, on each node of a cluster",
-            self.containers_by_node.clone(),
-        );
-        ours.register(
-            "warm_sandboxes",
-            "Warm sandboxes: pooled, owned by a conversation, cleaning after its run, or starting for the pool",
-            self.warm.clone(),
-        );
-        ours.register(
-            "kernels",
-            "Kernels of stateful runs: idle, or busy with a run",
-            self.kernels.clone(),
+            self.conversations.clone(),
         );
         let mut with_unit = |name: &str, help: &str, unit: Unit, gauge: &Gauge| {
             ours.register_with_unit(name, help, unit, gauge.clone());

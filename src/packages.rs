@@ -286,10 +286,9 @@ impl Packages {
         } else {
             self.unpack(prepared, from).await?
         };
-        let kept: Vec<_> = wanted
-            .into_iter()
-            .filter(|one| !fetched.gave_way.iter().any(|lost| one.is_for(&lost.name)))
-            .collect();
+        let gave_way =
+            |one: &Requirement| fetched.gave_way.iter().any(|lost| one.is_for(&lost.name));
+        let kept: Vec<_> = wanted.into_iter().filter(|one| !gave_way(one)).collect();
         note.set(language, &kept, &fetched.packages);
         let workspace = match home.workspace {
             Some(workspace) => workspace,

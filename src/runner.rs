@@ -192,11 +192,6 @@ impl Runner {
         if image.command.is_empty() {
             return Err(RunnerError::Command);
         }
-        let aliases = label("sandbox.aliases").to_ascii_lowercase();
-        let aliases = aliases
-            .split(',')
-            .map(str::trim)
-            .filter(|alias| is_language(alias) && *alias != language);
         let has_driver =
             label("sandbox.protocol") == PROTOCOL && !label("sandbox.driver").is_empty();
         let command = |name| match label(&format!("sandbox.{name}")) {
@@ -215,22 +210,14 @@ impl Runner {
             ignored.push(format!("label sandbox.hints: {error}"));
             Hints::default()
         });
-        let has_home = image
-            .env
-            .iter()
-            .any(|variable| variable.starts_with("HOME="));
         Ok(Self {
-            aliases: aliases.map(str::to_owned).collect(),
+            aliases: aliases(label("sandbox.aliases"), &language),
             language,
             description: label("sandbox.description").to_owned(),
             image: image.name.clone(),
             image_id: image.id.clone(),
             command: image.command.clone(),
-            env: if has_home {
-                Vec::new()
-            } else {
-                vec![HOME.to_owned()]
-            },
+            env: home(&image.env),
             created: image.created,
             kernel: !driver.is_empty() && label("sandbox.kernel") == "true",
             driver_light: command("driver-light")?,
@@ -243,6 +230,20 @@ impl Runner {
             ignored,
         })
     }
+}
+
+/// The other names of a language.
+fn aliases(label: &str, language: &str) -> BTreeSet<String> {
+    let names = label.to_ascii_lowercase();
+    let names = names.split(',').map(str::trim);
+    let names = names.filter(|alias| is_language(alias) && *alias != language);
+    names.map(str::to_owned).collect()
+}
+
+/// A home for programs, unless the image says where theirs is.
+fn home(env: &[String]) -> Vec<String> {
+    let has_home = env.iter().any(|variable| variable.starts_with("HOME="));
+    (!has_home).then(|| HOME.to_owned()).into_iter().collect()
 }
 
 /// What in the labels has no effect, because it is misspelt or malformed, or because there is no driver.

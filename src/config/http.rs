@@ -98,6 +98,18 @@ fn default_base_url(addr: SocketAddr) -> String {
     format!("http://localhost:{}", addr.port())
 }
 
+/// What the operator allows is added to the server's own name, and never replaces it.
+fn allowed_hosts(reader: &mut Reader<'_>, addr: SocketAddr, public: Option<&Url>) -> Vec<String> {
+    let mut allowed = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
+    allowed.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    let own = public.and_then(Url::host_str);
+    allowed.extend(own.and_then(names::host));
+    allowed.extend(is_one(addr).then(|| addr.ip().to_string()));
+    allowed.sort();
+    allowed.dedup();
+    allowed
+}
+
 impl HttpConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let addr = reader.listen_address("MCP_HTTP_ADDR");
@@ -105,14 +117,7 @@ impl HttpConfig {
             .base_url("PUBLIC_BASE_URL")
             .unwrap_or_else(|| default_base_url(addr));
         let public = Url::parse(&public_base_url).ok();
-        // What the operator allows is added to the server's own name and page, and never replaces them.
-        let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
-        allowed_hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
-        let own = public.as_ref().and_then(Url::host_str);
-        allowed_hosts.extend(own.and_then(names::host));
-        allowed_hosts.extend(is_one(addr).then(|| addr.ip().to_string()));
-        allowed_hosts.sort();
-        allowed_hosts.dedup();
+        let allowed_hosts = allowed_hosts(reader, addr, public.as_ref());
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS", ORIGINS, names::origin);
         if allowed_origins.is_empty() {
             // Pages of this machine, whatever serves them: they need the token like any other client.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{
-    AnswerConfig, Config, Dialect, EngineConfig, HttpConfig, KubernetesConfig, StorageConfig,
-    reader,
+    AnswerConfig, Config, Dialect, EngineConfig, HttpConfig, KubernetesConfig, RunLimits,
+    StorageConfig, reader,
 };
 use crate::units::show_size;
 
@@ -23,7 +23,6 @@ fn size(bytes: u64) -> String {
 /// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.
 impl fmt::Display for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limits = &self.limits;
         let (first, after_oauth) = self.http.lines();
         let lines = first
             .into_iter()
@@ -38,17 +37,7 @@ impl fmt::Display for Config {
         let cluster = self.engine.kubernetes.as_ref();
         let lines =
             lines.chain(cluster.map_or_else(KubernetesConfig::no_lines, KubernetesConfig::lines));
-        let lines = lines.chain([
-            ("RUN_TIMEOUT", time(limits.timeout)),
-            ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
-            ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
-            ("RUN_MEMORY", size(limits.memory)),
-            ("RUN_PIDS", limits.pids.to_string()),
-            ("RUN_OUTPUT_LIMIT", size(limits.output as u64)),
-            ("RUN_FILE_SIZE", size(limits.file_size)),
-            ("MAX_CODE_BYTES", size(limits.code as u64)),
-            ("CALL_BUDGET", time(limits.call_budget)),
-            ("OUTPUT_FOR_MODEL", limits.output_for_model.to_string()),
+        let lines = lines.chain(self.limits.lines()).chain([
             ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
             (
                 "MAX_RUNS_PER_CONVERSATION",
@@ -87,6 +76,23 @@ impl fmt::Display for Config {
             writeln!(formatter, "{name}={value}")?;
         }
         Ok(())
+    }
+}
+
+impl RunLimits {
+    fn lines(&self) -> [Line; 10] {
+        [
+            ("RUN_TIMEOUT", time(self.timeout)),
+            ("RUN_TIMEOUT_MAX", time(self.timeout_max)),
+            ("RUN_CPUS", reader::show_cpus(self.nano_cpus)),
+            ("RUN_MEMORY", size(self.memory)),
+            ("RUN_PIDS", self.pids.to_string()),
+            ("RUN_OUTPUT_LIMIT", size(self.output as u64)),
+            ("RUN_FILE_SIZE", size(self.file_size)),
+            ("MAX_CODE_BYTES", size(self.code as u64)),
+            ("CALL_BUDGET", time(self.call_budget)),
+            ("OUTPUT_FOR_MODEL", self.output_for_model.to_string()),
+        ]
     }
 }
 

@@ -110,18 +110,7 @@ fn keep(
     room: u64,
 ) -> Result<u64, WorkspaceError> {
     let failed = "keep a download";
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let used = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
-    let known = utimensat(cache, &file.sha256, &used, AtFlags::SYMLINK_NOFOLLOW);
-    let known = gone_is_none(known)
-        .map_err(WorkspaceError::of(failed))?
-        .is_some();
+    let known = note_use(cache, file).map_err(WorkspaceError::of(failed))?;
     let source = store
         .opener
         .file(from, [folder.as_bytes(), file.name.as_bytes()]);
@@ -166,6 +155,20 @@ fn keep(
     }
     copied.map_err(WorkspaceError::of(failed))?;
     Ok(bytes)
+}
+
+/// Notes that a file is used that was kept earlier. False if it was not.
+fn note_use(cache: BorrowedFd<'_>, file: &Kept) -> Result<bool, Errno> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let used = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    let known = utimensat(cache, &file.sha256, &used, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(gone_is_none(known)?.is_some())
 }
 
 /// How large a file is that was kept earlier.

@@ -205,6 +205,35 @@ impl Init {
     }
 
     fn wait(&self) -> Result<Happened, Stop> {
+        let mut sources = self.sources();
+        let driver = self.driver.as_ref();
+        let words = driver.and_then(|driver| driver.streams.as_ref());
+        sources.extend(
+            words
+                .iter()
+                .map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)),
+        );
+        let timeout = self.left().and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Stop::System(error.into())),
+        }
+        let input = sources[1].revents();
+        if !input.contains(PollFlags::IN) && input.intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Stop::Gone);
+        }
+        Ok(Happened {
+            signal: !sources[0].revents().is_empty(),
+            input: input.contains(PollFlags::IN),
+            words: words.is_some()
+                && sources
+                    .last()
+                    .is_some_and(|last| !last.revents().is_empty()),
+        })
+    }
+
+    /// What is waited for: signals, the server, and what the state of things asks for.
+    fn sources(&self) -> Vec<PollFd<'_>> {
         // A frame that is not due yet waits, here or in the pipe, so nothing grows.
         let input = if self.frames.is_ready() {
             PollFlags::empty()
@@ -245,38 +274,17 @@ impl Init {
             let streams = self.streams().into_iter();
             sources.extend(streams.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
         }
-        let driver = self.driver.as_ref();
-        let words = driver.and_then(|driver| driver.streams.as_ref());
-        sources.extend(
-            words
-                .iter()
-                .map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)),
-        );
-        let now = Instant::now();
+        sources
+    }
+
+    /// How long there may be nothing to do, unless something happens.
+    fn left(&self) -> Option<Duration> {
         let has_more = self.streams().is_some_and(Streams::has_more) && !self.output.is_behind();
-        let left = if has_more {
-            Some(Duration::ZERO)
-        } else {
-            let due = self.timer().into_iter().chain(self.output.due()).min();
-            due.map(|at| at.saturating_duration_since(now))
-        };
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut sources, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Stop::System(error.into())),
+        if has_more {
+            return Some(Duration::ZERO);
         }
-        let input = sources[1].revents();
-        if !input.contains(PollFlags::IN) && input.intersects(PollFlags::HUP | PollFlags::ERR) {
-            return Err(Stop::Gone);
-        }
-        Ok(Happened {
-            signal: !sources[0].revents().is_empty(),
-            input: input.contains(PollFlags::IN),
-            words: words.is_some()
-                && sources
-                    .last()
-                    .is_some_and(|last| !last.revents().is_empty()),
-        })
+        let due = self.timer().into_iter().chain(self.output.due()).min();
+        due.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     fn timer(&self) -> Option<Instant> {

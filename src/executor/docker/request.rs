@@ -110,6 +110,17 @@ fn environment(spec: &ContainerSpec) -> Vec<String> {
     spec.env.iter().cloned().chain(own).chain(trust).collect()
 }
 
+/// How much of the processor a container may have, in billionths of a core, and its weight beside others.
+fn processor(spec: &ContainerSpec) -> (Option<i64>, i64) {
+    let limit = spec.limits.nano_cpus;
+    let at_least_one = limit.map(|limit| limit.max(ONE_CPU));
+    match spec.priority {
+        Priority::Run => (limit, RUN_SHARES),
+        Priority::WarmUp => (at_least_one, WARM_UP_SHARES),
+        Priority::Load => (at_least_one, RUN_SHARES),
+    }
+}
+
 fn host_config(
     spec: &ContainerSpec,
     dialect: Dialect,
@@ -128,13 +139,7 @@ fn host_config(
         // No resolver can be reached, so looking up a name fails at once instead of after a wait.
         _ => ("none", vec!["127.0.0.1".to_owned()]),
     };
-    let limit = spec.limits.nano_cpus;
-    let at_least_one = limit.map(|limit| limit.max(ONE_CPU));
-    let (nano_cpus, shares) = match spec.priority {
-        Priority::Run => (limit, RUN_SHARES),
-        Priority::WarmUp => (at_least_one, WARM_UP_SHARES),
-        Priority::Load => (at_least_one, RUN_SHARES),
-    };
+    let (nano_cpus, shares) = processor(spec);
     let memory = i64::try_from(spec.limits.memory).unwrap_or(i64::MAX);
     Ok(HostConfig {
         runtime: spec.runtime.clone(),
@@ -164,10 +169,7 @@ fn host_config(
         userns_mode: (dialect == Dialect::RemappingDocker).then(|| "host".to_owned()),
         ipc_mode: Some("private".to_owned()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        log_config: Some(HostConfigLogConfig {
-            typ: Some("none".to_owned()),
-            config: None,
-        }),
+        log_config: Some(no_log()),
         mounts: Some(mounts(spec, &setup.paths)?),
         restart_policy: Some(RestartPolicy {
             name: Some(RestartPolicyNameEnum::NO),
@@ -177,6 +179,14 @@ fn host_config(
         auto_remove: Some(false),
         ..Default::default()
     })
+}
+
+/// Output goes to the server and nowhere else.
+fn no_log() -> HostConfigLogConfig {
+    HostConfigLogConfig {
+        typ: Some("none".to_owned()),
+        config: None,
+    }
 }
 
 /// Asks for no weight, for an engine whose kernel has none for disks.
