@@ -6,6 +6,7 @@
 
 mod cell;
 mod entries;
+mod output;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,7 @@ use tracing::error;
 
 pub use self::cell::{CellEvent, CellEvents, CellFailure};
 use self::entries::Entries;
+pub use self::output::{Fed, OutputFeed};
 use crate::audit::{Audit, By, Event, Origin, Program, kept};
 use crate::conversation::Conversation;
 use crate::principal::Principal;

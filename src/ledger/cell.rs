@@ -5,19 +5,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
-
 use super::RunHandle;
+use super::output::{Fed, OutputFeed};
 use crate::executor::Stream;
 use crate::run::outcome::{Outcome, RunResult, RunStatus};
 use crate::sandbox::{Forms, Part, Record, RecordMark, RecordReader};
 
 /// What is printed is told at most this often, in larger pieces.
 const GAP: Duration = Duration::from_millis(20);
-/// Bytes and changes of the stream that are looked at together.
+/// Bytes that are looked at together.
 const MAX_BYTES: usize = 256 << 10;
-const MAX_PIECES: usize = 256;
 
 /// Something that happened in a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,16 +45,12 @@ pub struct CellFailure {
 /// Follows one cell. Its run must have been asked for with the mark.
 #[derive(Debug)]
 pub struct CellEvents {
-    run: Arc<RunHandle>,
-    seen: watch::Receiver<u64>,
-    /// How much of the output was read, of both streams together.
-    offset: usize,
+    output: OutputFeed,
     readers: [RecordReader; 2],
     /// An error whose traceback is not complete.
     failing: Option<CellFailure>,
     has_failed: bool,
     waiting: VecDeque<CellEvent>,
-    looked: Instant,
     is_over: bool,
 }
 
@@ -65,14 +58,11 @@ impl CellEvents {
     /// From the beginning of a run on.
     pub fn of(run: Arc<RunHandle>, mark: RecordMark) -> Self {
         Self {
-            seen: run.progress.capture.watch(),
-            run,
-            offset: 0,
+            output: OutputFeed::of(run, MAX_BYTES, GAP),
             readers: [RecordReader::new(mark), RecordReader::new(mark)],
             failing: None,
             has_failed: false,
             waiting: VecDeque::new(),
-            looked: Instant::now(),
             is_over: false,
         }
     }
@@ -86,38 +76,17 @@ impl CellEvents {
             if self.is_over {
                 return None;
             }
-            // What was printed before the end is there when the end is.
-            let result = self.run.result();
-            if self.read() {
-                continue;
-            }
-            if let Some(result) = result {
-                self.finish(&result);
-                continue;
-            }
-            let printed = async {
-                let _ = self.seen.changed().await;
-                sleep_until(self.looked + GAP).await;
-            };
-            tokio::select! {
-                _ = self.run.ended() => {}
-                () = printed => {}
+            match self.output.next().await {
+                Fed::Printed(pieces) => {
+                    for (stream, bytes) in pieces {
+                        for part in self.readers[stream as usize].read(&bytes) {
+                            self.take(stream, part);
+                        }
+                    }
+                }
+                Fed::Ended(result) => self.finish(&result),
             }
         }
-    }
-
-    /// Reads what is new. Returns whether there may be more.
-    fn read(&mut self) -> bool {
-        self.looked = Instant::now();
-        let capture = Arc::clone(&self.run.progress.capture);
-        let pieces = capture.read_apart(self.offset, MAX_BYTES, MAX_PIECES);
-        for (stream, bytes) in &pieces {
-            self.offset += bytes.len();
-            for part in self.readers[*stream as usize].read(bytes) {
-                self.take(*stream, part);
-            }
-        }
-        !pieces.is_empty()
     }
 
     fn take(&mut self, stream: Stream, part: Part) {

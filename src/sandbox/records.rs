@@ -124,6 +124,8 @@ pub(crate) struct RecordReader {
     opening: Vec<u8>,
     /// What may be the beginning of a record, or of a character.
     held: Vec<u8>,
+    /// How much of a record that has begun was looked through for its end.
+    looked: usize,
 }
 
 impl RecordReader {
@@ -133,12 +135,18 @@ impl RecordReader {
         Self {
             opening,
             held: Vec::new(),
+            looked: 0,
         }
     }
 
     /// The parts that are complete with these bytes.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Vec<Part> {
         self.held.extend_from_slice(bytes);
+        // One that is long comes in many pieces, each of which is looked at once.
+        if self.looked > 0 && memchr::memchr(EDGE, &self.held[self.looked..]).is_none() {
+            self.looked = self.held.len();
+            return Vec::new();
+        }
         let mut parts = Vec::new();
         let mut rest = &self.held[..];
         while let Some((before, record, after)) = self.split(rest) {
@@ -151,6 +159,8 @@ impl RecordReader {
         }
         let (text, held) = rest.split_at(self.certain(rest));
         push_text(&mut parts, text);
+        let has_begun = held.starts_with(&self.opening);
+        self.looked = if has_begun { held.len() } else { 0 };
         self.held = held.to_vec();
         parts
     }

@@ -1,4 +1,5 @@
-//! Programs on the real engine that call the tools of LibreChat: each call waits for its result, and nothing is done twice.
+//! Programs on the real engine that call the tools of LibreChat: each call waits for its result, and nothing is done
+//! twice.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -74,7 +75,7 @@ async fn played(app: &TestApp, language: &str, code: &str) -> (String, Value) {
         });
         answer = turn(app, &next).await;
     }
-    // What was called together was told together, unless the machine is very slow.
+    // What was called together was told together, unless the machine is slow.
     assert!(
         turns < told.lines().count() || turns < 5,
         "{turns} turns: {told}"
@@ -197,6 +198,14 @@ async fn programs_on_docker_go_on_where_they_called_a_tool() {
     app.assert_nothing_is_left().await;
 }
 
+const CHAINED: &str = "\
+if await add(a=1) == 2:
+    return
+try:
+    await get_page(path='/none')
+except RuntimeError as error:
+    raise ValueError('no page') from error";
+
 /// An error is that of the program alone, with its lines as they were sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
@@ -207,6 +216,7 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
         "await add(1, 2)",
         "await get_page(path='/none')",
         "1 +",
+        CHAINED,
         "import asyncio\nasync def main():\n    print(await add(a=1))\nasyncio.run(main())\nraise SystemExit(3)",
         "if await add(a=1) == 1:\n    print('early')\n    return\nprint('late')",
         "from __future__ import annotations\nprint(__name__, 'add' in globals())",
@@ -253,6 +263,21 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
         1 +
            ^
     SyntaxError: invalid syntax
+
+    add {"a":1}
+    get-page {"path":"/none"}
+    "completed" 1
+    Traceback (most recent call last):
+      File "<program>", line 4, in <module>
+        await get_page(path='/none')
+    RuntimeError: get-page: no such page
+
+    The above exception was the direct cause of the following exception:
+
+    Traceback (most recent call last):
+      File "<program>", line 6, in <module>
+        raise ValueError('no page') from error
+    ValueError: no page
 
     add {"a":1}
     "completed" 3
@@ -305,6 +330,33 @@ async fn programs_on_docker_that_wait_for_tools_have_an_end() {
     {"status":"error","error":"Time limit exceeded","session_id":null,"stdout":"before\n","stderr":""}
     404 {"error":"no program waits for these results: it has ended, or its time was over","code":"not_found"}
     "#);
+    app.assert_nothing_is_left().await;
+}
+
+/// Whatever a program calls for, it is bounded: in the bytes of one call, and in calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_programs_on_docker_have_limits() {
+    let app = app().await;
+    let long = "add \"$(command head -c 1100000 /dev/zero | command tr '\\0' ' ')\"";
+    let (told, answer) = played(&app, "bash", long).await;
+    assert_eq!(told, "");
+    insta::assert_snapshot!(answer["stderr"].as_str().unwrap_or(&answer.to_string()), @"add: the arguments have more than 1048576 bytes, which is the limit");
+    let many = r#"
+for number in {1..2001}; do
+    command printf 'none\n' > /data/.tool-$number
+    command printf '\x1e%s{"call":"%s"}\x1e' "$__sandbox_mark" ".tool-$number"
+done
+sleep 30
+"#;
+    let (told, answer) = played(&app, "bash", many).await;
+    assert_eq!(
+        (&*told, &answer["error"]),
+        ("", &json!("Execution failed or timed out"))
+    );
+    insta::assert_snapshot!(answer["stderr"].as_str().unwrap_or(&answer.to_string()), @r"
+
+    [sandbox] the program has made more than 2000 calls, which is the limit
+    ");
     app.assert_nothing_is_left().await;
 }
 
@@ -380,7 +432,12 @@ os._exit(0)
     let forged = r#"
 announce() { command printf '\x1e%s{"call":"%s"}\x1e' "$__sandbox_mark" "$1"; }
 command printf 'add\n{"a": 1, "more": [0%s]}' "$(command printf ',{"":0}%.0s' {1..100000})" > /data/.tool-same
-for name in '' ../x .packages/x .tool-$(command printf 'x%.0s' {1..200}) .tool-../x x .tool-none; do announce "$name"; done
+for name in x .tool-$(command printf 'x%.0s' {1..200}) .tool-a_b .tool-a/x; do
+    mkdir -p /data/.tool-a
+    command printf 'add\n{"a": 2}' > "/data/$name"
+    announce "$name"
+done
+for name in '' ../x .packages/x .tool-../x .tool-none; do announce "$name"; done
 ln -s /etc/passwd /data/.tool-link
 announce .tool-link
 for number in {1..300}; do announce .tool-same; done
@@ -388,11 +445,13 @@ until [[ -e /data/.tool-same.answer ]]; do sleep 0.1; done
 echo survived
 "#;
     let (told, answer) = played(&app, "bash", forged).await;
-    assert_eq!(
-        (told.lines().count(), &answer["stdout"]),
-        (1, &json!("survived\n")),
-        "{answer}"
+    // What is said again after the answer is a call again.
+    assert!(
+        told.lines().all(|call| call.starts_with("add {\"a\":1")),
+        "{told}"
     );
+    assert!((1..=2).contains(&told.lines().count()), "{told}");
+    assert_eq!(answer["stdout"], "survived\n", "{answer}");
     let late = json!({ "code": "print('x' * 3_000_000)\nawait add(a=1)", "tools": [{ "name": "add" }], "timeout": 1500 });
     let late = turn(&app, &late).await;
     assert_eq!(late["error"], "stdout length exceeded");

@@ -9,6 +9,7 @@ use super::harness::{Attempt, Ended, Harness, Warmth};
 use super::{Row, Verdict};
 use crate::control::Control;
 use crate::executor::NetworkRules;
+use crate::run::outcome::RunStatus;
 use crate::runner::catalog::EngineView;
 
 const HARNESS: &str = include_str!("programs/harness.py");
@@ -186,10 +187,12 @@ fn report(control: Control, ended: &Ended) -> Option<Findings> {
 /// Judges one inspection by what the run printed. One that did not report did not hold.
 pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
     let Some(report) = report(control, ended) else {
-        return Verdict::Fail(format!(
-            "the inspection did not report (is the python runner Python 3?): {}",
-            ended.ending()
-        ));
+        let cause = match ended.outcome.status {
+            RunStatus::Timeout => "is this machine very busy, or emulated?",
+            _ => "is the python runner Python 3?",
+        };
+        let ending = ended.ending();
+        return Verdict::Fail(format!("the inspection did not report ({cause}): {ending}"));
     };
     if let Some(broke) = report.broke {
         return Verdict::Fail(format!("the inspection broke off: {broke}"));
@@ -212,7 +215,6 @@ pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
 mod tests {
     use super::super::harness::ended;
     use super::*;
-    use crate::run::outcome::RunStatus;
 
     /// All inspections in a container of the engine's defaults: root, no profile, nothing masked, its socket mounted.
     const WEAK: &str = include_str!("recorded/weak.jsonl");
@@ -265,6 +267,14 @@ mod tests {
                 "{advice}"
             );
         }
+    }
+
+    #[test]
+    fn one_that_was_too_slow_is_not_blamed_on_the_runner() {
+        let verdict = judge(Control::Identity, &ended(RunStatus::Timeout, ""));
+        let expected =
+            "the inspection did not report (is this machine very busy, or emulated?): timeout";
+        assert!(verdict.found().starts_with(expected), "{verdict:?}");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
@@ -17,14 +16,12 @@ use crate::api::outcome::RunOutcome;
 use crate::api::pictures;
 use crate::executor::Stream;
 use crate::http::HttpState;
-use crate::ledger::RunHandle;
-use crate::run::outcome::Rendered;
+use crate::ledger::{Fed, OutputFeed, RunHandle};
+use crate::run::outcome::{Rendered, RunResult};
 use crate::run::{render, traceback};
 
 /// Bytes of output that are read at a time.
 const MAX_BYTES: usize = 16 << 10;
-/// Changes between the streams that are read at a time.
-const MAX_PIECES: usize = 256;
 /// How often a silent program shows that it is alive: proxies cut silent connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long what looks like the traceback of a program's end may wait for that end.
@@ -75,9 +72,7 @@ pub(super) struct SessionOutcome {
 pub(super) struct Feed {
     run: Arc<RunHandle>,
     state: HttpState,
-    seen: watch::Receiver<u64>,
-    /// How much of the output was taken.
-    offset: usize,
+    output: OutputFeed,
     /// The beginning of a character whose rest has not arrived yet, for each stream.
     begun: [Vec<u8>; 2],
     /// The end of standard error from where a traceback may begin, and when it is told as text if the run goes on.
@@ -93,11 +88,10 @@ pub(super) struct Feed {
 impl Feed {
     pub(super) fn new(run: Arc<RunHandle>, state: HttpState) -> Self {
         Self {
-            seen: run.progress.capture.watch(),
+            output: OutputFeed::of(Arc::clone(&run), MAX_BYTES, Duration::ZERO),
             _guard: run.cancel_on_drop(),
             run,
             state,
-            offset: 0,
             begun: Default::default(),
             held: None,
             ready: VecDeque::new(),
@@ -124,44 +118,34 @@ impl Feed {
             if self.done {
                 return None;
             }
-            // Checked first: once a run has ended, all of its output is there.
-            let ended = self.run.result();
-            self.take();
-            if !self.ready.is_empty() {
-                continue;
-            }
-            if let Some(result) = ended {
-                self.flush();
-                match result.as_ref() {
-                    Ok(rendered) => self.conclude(rendered).await,
-                    Err(error) => {
-                        let sessions = &self.state.0.sessions;
-                        sessions.take_back(&self.run.owner, &self.run.conversation);
-                        self.ready.push_back(refused(error.into()));
-                    }
-                }
-                self.done = true;
-                continue;
-            }
             let patience = self.patience();
             tokio::select! {
-                _ = self.run.ended() => {}
-                _ = self.seen.changed() => {}
+                next = self.output.next() => match next {
+                    Fed::Printed(pieces) => self.take(pieces),
+                    Fed::Ended(result) => self.end(&result).await,
+                },
                 () = sleep_until(patience), if self.held.is_some() => self.let_go(),
                 () = sleep_until(self.last + HEARTBEAT) => self.push(Stream::Stdout, String::new()),
             }
         }
     }
 
+    async fn end(&mut self, result: &RunResult) {
+        self.flush();
+        match result.as_ref() {
+            Ok(rendered) => self.conclude(rendered).await,
+            Err(error) => {
+                let sessions = &self.state.0.sessions;
+                sessions.take_back(&self.run.owner, &self.run.conversation);
+                self.ready.push_back(refused(error.into()));
+            }
+        }
+        self.done = true;
+    }
+
     /// Takes new output.
-    fn take(&mut self) {
-        let pieces = self
-            .run
-            .progress
-            .capture
-            .read_apart(self.offset, MAX_BYTES, MAX_PIECES);
+    fn take(&mut self, pieces: Vec<(Stream, Vec<u8>)>) {
         for (stream, bytes) in pieces {
-            self.offset += bytes.len();
             let begun = &mut self.begun[index(stream)];
             begun.extend_from_slice(&bytes);
             let rest = begun.split_off(render::whole(begun));

@@ -8,27 +8,21 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use super::envelope;
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::executor::Stream;
-use crate::ledger::RunHandle;
+use crate::ledger::{Fed, OutputFeed, RunHandle};
 use crate::run::outcome::{Outcome, RunStatus};
 
 /// Bytes of output that are read at a time.
 const MAX_BYTES: usize = 16 << 10;
-/// Changes between the streams that are read at a time.
-const MAX_PIECES: usize = 256;
 
 /// What is still to be sent of one command.
 pub(super) struct Feed {
-    run: Arc<RunHandle>,
-    seen: watch::Receiver<u64>,
-    /// How much of the output was taken.
-    offset: usize,
+    output: OutputFeed,
     ready: VecDeque<Bytes>,
     /// When the last message was sent, and how long after that its client wants another one.
     last: Instant,
@@ -40,9 +34,7 @@ impl Feed {
     /// All that a command prints, from the beginning, with a sign of life at least as often as `beat`.
     pub(super) fn new(run: Arc<RunHandle>, pid: u32, beat: Duration) -> Self {
         let mut feed = Self {
-            seen: run.progress.capture.watch(),
-            run,
-            offset: 0,
+            output: OutputFeed::of(run, MAX_BYTES, Duration::ZERO),
             ready: VecDeque::new(),
             last: Instant::now(),
             beat,
@@ -61,35 +53,22 @@ impl Feed {
             if self.done {
                 return None;
             }
-            // Checked first: once a run has ended, all of its output is there.
-            let ended = self.run.result();
-            self.take();
-            if !self.ready.is_empty() {
-                continue;
-            }
-            if let Some(result) = ended {
-                match result.as_ref() {
-                    Ok(rendered) => self.conclude(&rendered.outcome),
-                    Err(error) => self.ready.push_back(envelope::last(Some(&error.into()))),
+            let beat = self.last + self.beat;
+            match timeout_at(beat, self.output.next()).await {
+                Ok(Fed::Printed(pieces)) => {
+                    for (stream, bytes) in pieces {
+                        self.print(stream, &bytes);
+                    }
                 }
-                self.done = true;
-                continue;
+                Ok(Fed::Ended(result)) => {
+                    match result.as_ref() {
+                        Ok(rendered) => self.conclude(&rendered.outcome),
+                        Err(error) => self.ready.push_back(envelope::last(Some(&error.into()))),
+                    }
+                    self.done = true;
+                }
+                Err(_) => self.push(&json!({ "keepalive": {} })),
             }
-            tokio::select! {
-                _ = self.run.ended() => {}
-                _ = self.seen.changed() => {}
-                () = sleep_until(self.last + self.beat) => self.push(&json!({ "keepalive": {} })),
-            }
-        }
-    }
-
-    /// Takes new output.
-    fn take(&mut self) {
-        let capture = &self.run.progress.capture;
-        let pieces = capture.read_apart(self.offset, MAX_BYTES, MAX_PIECES);
-        for (stream, bytes) in pieces {
-            self.offset += bytes.len();
-            self.print(stream, &bytes);
         }
     }
 

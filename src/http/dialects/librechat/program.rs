@@ -180,10 +180,18 @@ impl Inputs {
         }
         Ok(inputs)
     }
+
+    /// Which of them are not there, for standard error.
+    pub(super) fn notes(&self) -> String {
+        let missing = self.missing.iter();
+        missing
+            .map(|name| note(&format!("{name} is not there any more: upload it again")))
+            .collect()
+    }
 }
 
 /// What a program has printed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Printed {
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -210,7 +218,7 @@ pub(super) async fn answer(
     session: &Conversation,
     inputs: &Inputs,
     outcome: &Outcome,
-    printed: Printed,
+    mut printed: Printed,
 ) -> Result<Value, ApiError> {
     let changed: BTreeSet<_> = outcome
         .files
@@ -240,10 +248,12 @@ pub(super) async fn answer(
         .filter(|name| !there.iter().any(|file| file.name == **name));
     let deleted: Vec<_> = deleted.collect();
     let ended = Ended::of(outcome);
+    printed.stderr.push_str(&inputs.notes());
+    printed.stderr.extend(ended.message.as_deref().map(note));
     Ok(json!({
         "session_id": session.id(),
         "stdout": printed.stdout,
-        "stderr": with_notes(printed.stderr, inputs, ended.message.as_deref()),
+        "stderr": printed.stderr,
         "files": files,
         "deleted_files": deleted,
         "code": outcome.exit_code,
@@ -259,16 +269,9 @@ fn with(mut object: Value, name: &str, value: &Value) -> Value {
     object
 }
 
-/// Standard error, and what its reader would not learn otherwise: clients show nothing else.
-fn with_notes(mut text: String, inputs: &Inputs, message: Option<&str>) -> String {
-    let missing = inputs
-        .missing
-        .iter()
-        .map(|name| format!("{name} is not there any more: upload it again"));
-    for note in missing.chain(message.map(str::to_owned)) {
-        text.extend(["\n[sandbox] ", &note, "\n"]);
-    }
-    text
+/// What the reader of standard error would not learn otherwise: clients show nothing else.
+pub(super) fn note(text: &str) -> String {
+    format!("\n[sandbox] {text}\n")
 }
 
 /// How a program ended, in the words of these clients.

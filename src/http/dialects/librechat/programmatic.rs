@@ -10,10 +10,10 @@
 
 mod caller;
 mod stub;
+mod waiting;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::time::Duration;
+use std::collections::hash_map;
 
 use axum::Json;
 use axum::extract::State;
@@ -22,10 +22,10 @@ use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::caller::{Call, Caller, FAILED, ToolResult, Turn};
+use self::waiting::{Entry, Waiting};
 use super::not_found;
 use super::reference::{FileRef, new_token};
 use crate::audit::Origin;
@@ -38,10 +38,6 @@ use crate::principal::Principal;
 const REQUEST_ID: &str = "x-librechat-code-request-id";
 /// Longest such name that is remembered.
 const MAX_REQUEST_ID: usize = 128;
-/// How long a program waits for its client, and how often is looked for one whose client does not come back.
-const PATIENCE: Duration = Duration::from_mins(5);
-const SWEEP: Duration = Duration::from_secs(10);
-
 /// A program, or the results that one waits for.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
@@ -82,43 +78,14 @@ struct Required {
 /// The programs that wait for results, and the requests that can be cancelled.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Programs {
-    waiting: Mutex<HashMap<String, Waiting>>,
+    waiting: Waiting<Caller>,
     requests: Mutex<HashMap<(Principal, String), CancellationToken>>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    caller: Caller,
-    since: Instant,
 }
 
 impl Programs {
     /// Ends the programs whose clients do not come back.
     pub(in crate::http) async fn maintain(&self) {
-        loop {
-            sleep(SWEEP).await;
-            let mut waiting = self.waiting.lock();
-            waiting.retain(|_, it| it.since.elapsed() < PATIENCE);
-        }
-    }
-
-    /// Keeps a program under a token.
-    fn keep(&self, token: String, caller: Caller) {
-        let since = Instant::now();
-        self.waiting.lock().insert(token, Waiting { caller, since });
-    }
-
-    /// Takes the program out that waits under a token.
-    fn take(&self, owner: &Principal, token: &str) -> Result<Caller, ApiError> {
-        let mut waiting = self.waiting.lock();
-        let is_theirs = waiting
-            .get(token)
-            .is_some_and(|it| it.caller.owner == *owner);
-        let found = is_theirs.then(|| waiting.remove(token)).flatten();
-        let missing = "no program waits for these results: it has ended, or its time was over";
-        found
-            .map(|it| it.caller)
-            .ok_or_else(|| ApiError(not_found(missing)))
+        self.waiting.maintain().await;
     }
 
     /// A request under way, by the name that its client gave it. Of two with one name, the first is meant.
@@ -129,8 +96,8 @@ impl Programs {
         let key = name.and_then(|name| {
             let key = (owner.clone(), name.to_owned());
             match self.requests.lock().entry(key.clone()) {
-                Entry::Occupied(_) => None,
-                Entry::Vacant(free) => {
+                hash_map::Entry::Occupied(_) => None,
+                hash_map::Entry::Vacant(free) => {
                     free.insert(cancelled.clone());
                     Some(key)
                 }
@@ -187,7 +154,10 @@ pub(super) async fn run(
                 continuation_token: new_token(),
                 tool_calls,
             };
-            programs.keep(answer.continuation_token.clone(), caller);
+            let token = answer.continuation_token.clone();
+            programs
+                .waiting
+                .keep(token, Entry::new(origin.caller, caller));
             Ok(Json(answer).into_response())
         }
     }
@@ -203,11 +173,14 @@ async fn turn(
     let mut caller = match request.continuation_token.take() {
         None => Caller::start(state, origin, request).await?,
         Some(token) => {
-            let mut caller = programs.take(&origin.caller, &token)?;
-            if let Err(error) = caller.check(&request.tool_results) {
-                programs.keep(token, caller);
+            let missing = "no program waits for these results: it has ended, or its time was over";
+            let found = programs.waiting.take(&origin.caller, &token);
+            let entry = found.ok_or_else(|| ApiError(not_found(missing)))?;
+            if let Err(error) = entry.value.check(&request.tool_results) {
+                programs.waiting.keep(token, entry);
                 return Err(ApiError(error));
             }
+            let mut caller = entry.value;
             let given = caller.give(state, origin, request.tool_results).await;
             if let Err(answer) = given {
                 return Ok((caller, Turn::Ended(answer)));

@@ -19,25 +19,22 @@ use crate::api::error::CallError;
 use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::conversations::Incoming;
-use crate::executor::Stream;
 use crate::files::FilesError;
 use crate::http::HttpState;
 use crate::http::dialects::librechat::program::{self, Ended, Inputs, Printed};
 use crate::http::dialects::librechat::reference::{Use, new_session};
 use crate::http::rest::ApiError;
 use crate::ledger::{CellEvent, CellEvents, RunHandle};
-use crate::principal::Principal;
 use crate::run::RunRequest;
-use crate::run::outcome::Rendered;
+use crate::run::outcome::{Rendered, RunStatus};
 use crate::run::stage::Stage;
 use crate::sandbox::RecordMark;
 use crate::workspace::Existing;
 
 /// Calls that come within this time of the first are told together with it.
 const TOGETHER: Duration = Duration::from_millis(25);
-/// Most calls that are told at once, and most bytes of arguments after which no more are: others follow in the next turn.
-const MAX_CALLS: usize = 200;
-const MAX_BYTES: usize = 1 << 20;
+/// Bytes of arguments after which no more calls are told at once: others follow in the next turn.
+const ENOUGH_BYTES: usize = 1 << 20;
 /// Most calls of a program.
 const MAX_CALLS_IN_ALL: u32 = 2000;
 /// Longest arguments of one call in bytes.
@@ -83,7 +80,6 @@ pub(super) struct Call {
 /// A program whose tools are its client's. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Caller {
-    pub(super) owner: Principal,
     session: Conversation,
     inputs: Inputs,
     tools: BTreeSet<String>,
@@ -136,7 +132,6 @@ impl Caller {
         };
         let run = services.ledger.start(origin.clone(), run);
         let caller = Self {
-            owner: origin.caller.clone(),
             session,
             inputs,
             tools,
@@ -240,11 +235,12 @@ impl Caller {
     ) -> Result<Turn, ApiError> {
         let mut until = Instant::now() + self.turn;
         let (mut calls, mut bytes) = (Vec::new(), 0);
-        while calls.len() < MAX_CALLS && bytes < MAX_BYTES && Instant::now() < until {
+        while bytes < ENOUGH_BYTES && Instant::now() < until {
             let event = match timeout_at(until, self.events.next()).await {
                 Ok(Some(event)) => event,
-                Ok(None) if calls.is_empty() => return self.ended(state).await.map(Turn::Ended),
-                Ok(None) | Err(_) => break,
+                // Nobody waits for what it has called.
+                Ok(None) => return self.ended(state).await.map(Turn::Ended),
+                Err(_) => break,
             };
             match event {
                 CellEvent::Printed(stream, text) => self.printed.push(stream, &text),
@@ -358,14 +354,24 @@ impl Caller {
     ) -> Result<Value, ApiError> {
         let outcome = &rendered.outcome;
         if let Some(message) = Ended::of(outcome).message {
-            return Ok(self.error(&message));
+            self.printed.stderr.push_str(&self.inputs.notes());
+            return Ok(match outcome.status {
+                RunStatus::Timeout | RunStatus::OutOfMemory | RunStatus::OutputLimit => {
+                    self.error(&message)
+                }
+                _ => self.failed(FAILED, &message),
+            });
         }
-        let printed = std::mem::take(&mut self.printed);
         let services = &state.0.services;
+        let printed = self.printed.clone();
         let answer = program::answer(services, &self.session, &self.inputs, outcome, printed);
-        let mut answer = answer.await?;
-        answer["status"] = "completed".into();
-        Ok(answer)
+        match answer.await {
+            Ok(mut answer) => {
+                answer["status"] = "completed".into();
+                Ok(answer)
+            }
+            Err(ApiError(error)) => Ok(self.failed(FAILED, &error.message)),
+        }
     }
 
     /// The end of a program whose turn takes too long. One that has printed more than is kept may wait for a call that
@@ -389,8 +395,7 @@ impl Caller {
 
     /// The same, with a reason that clients do not pass on otherwise.
     fn failed(&mut self, message: &str, reason: &str) -> Value {
-        let note = format!("\n[sandbox] {reason}\n");
-        self.printed.push(Stream::Stderr, &note);
+        self.printed.stderr.push_str(&program::note(reason));
         self.error(message)
     }
 

@@ -3,7 +3,7 @@ def __run(mark, tools, code):
     the server of it among the output, and waits for the file with the answer."""
     import ast, asyncio, inspect, itertools, json, linecache, os, sys
     # The program shares the namespace of what is defined here, and may give these names to something else.
-    from builtins import RuntimeError, SyntaxError, TypeError, dict, isinstance, len, min, next, open
+    from builtins import RuntimeError, SyntaxError, TypeError, dict, isinstance, len, min, next, open, str
 
     name, own = "<program>", __file__
     channel = os.dup(1)
@@ -48,20 +48,35 @@ def __run(mark, tools, code):
         except SyntaxError as error:
             if error.msg != "'return' outside function":
                 raise
-        whole, inner = ast.parse("async def __program(): pass\nawait __program()"), ast.parse(code, name)
-        whole.body[0].body = inner.body
-        return compile(whole, name, "exec", flags, True)
+        whole = ast.parse("async def __program(): pass")
+        whole.body[0].body = ast.parse(code, name).body
+        [body] = [it for it in compile(whole, name, "exec", dont_inherit=True).co_consts if inspect.iscode(it)]
+        return body.replace(co_name="<module>", co_qualname="<module>")
+
+    def cut(trace):
+        """The frames of the program and of what it calls, without those from here."""
+        frames = []
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename != own:
+                frames.append(trace)
+            trace = trace.tb_next
+        for frame, following in itertools.pairwise([*frames, None]):
+            frame.tb_next = following
+        return frames[0] if frames else None
 
     def show(kind, error, trace):
-        """Show an error as that of the program alone, without what is around it and in its functions here."""
+        """Show an error, those that led to it and those that it is a group of, as of the program alone."""
         while trace is not None and trace.tb_frame.f_code.co_filename != name:
             trace = trace.tb_next
-        frame = trace
-        while frame is not None:
-            while frame.tb_next is not None and frame.tb_next.tb_frame.f_code.co_filename == own:
-                frame.tb_next = frame.tb_next.tb_next
-            frame = frame.tb_next
-        shown(kind, error.with_traceback(trace), trace)
+        error.__traceback__ = trace
+        rest, known = [error], set()
+        while rest:
+            one = rest.pop()
+            if one is not None and id(one) not in known:
+                known.add(id(one))
+                one.__traceback__ = cut(one.__traceback__)
+                rest += one.__cause__, one.__context__, *getattr(one, "exceptions", ())
+        shown(kind, error, error.__traceback__)
 
     shown, sys.excepthook = sys.excepthook, show
     linecache.cache[name] = len(code), None, code.splitlines(True), name

@@ -25,7 +25,7 @@ const BASH_WORDS: [&str; 23] = [
     "export", "unset",
 ];
 /// What the functions themselves need of Bash, so that others can have the names of commands.
-const BASH_OWN: [&str; 2] = ["builtin", "command"];
+const BASH_OWN: [&str; 3] = ["builtin", "command", "return"];
 
 /// What the functions are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ mod tests {
             refused(&["a-b", "a b"]),
             "tools: \"a-b\" and \"a b\" have the same function: rename one"
         );
-        for name in ["", "-", "é", "a\nb", "builtin", "command"] {
+        for name in ["", "-", "é", "a\nb", "builtin", "command", "return"] {
             assert!(refused(&[name]).ends_with("rename it"), "{name:?}");
         }
     }
