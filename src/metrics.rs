@@ -114,6 +114,14 @@ pub struct Metrics {
     registry: Mutex<Registry>,
 }
 
+fn register_build(ours: &mut Registry) {
+    let build = BuildLabels {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: env!("BUILD_COMMIT"),
+    };
+    ours.register("build", "What was built", Info::new(build));
+}
+
 impl Metrics {
     /// Everything at zero, with the metrics of the servers whose tools clients see.
     pub fn new(toolset: Toolset) -> Arc<Self> {
@@ -152,7 +160,7 @@ impl Metrics {
         };
         let mut registry = Registry::default();
         let ours = registry.sub_registry_with_prefix("mcp_sandbox");
-        metrics.register_build(ours);
+        register_build(ours);
         metrics.register_runs(ours);
         metrics.register_installs(ours);
         metrics.egress.register(ours);
@@ -164,14 +172,6 @@ impl Metrics {
         registry.register_collector(Box::new(process::Process));
         metrics.registry = Mutex::new(registry);
         Arc::new(metrics)
-    }
-
-    fn register_build(&self, ours: &mut Registry) {
-        let build = BuildLabels {
-            version: env!("CARGO_PKG_VERSION"),
-            commit: env!("BUILD_COMMIT"),
-        };
-        ours.register("build", "What was built", Info::new(build));
     }
 
     fn register_runs(&self, ours: &mut Registry) {
