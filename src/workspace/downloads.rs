@@ -10,8 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::SystemTime;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat, openat,
-    renameat, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, utimensat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use super::entries::names;
 use super::scratch::Scratch;
 use super::store::Store;
+use super::uses::NOW;
 use super::walk::gone_is_none;
 use super::{WorkspaceError, Workspaces, listing, random_name};
 use crate::executor::spec::{DOWNLOADS, Place};
@@ -159,15 +159,7 @@ fn keep(
 
 /// Notes that a file is used that was kept earlier. False if it was not.
 fn note_use(cache: BorrowedFd<'_>, file: &Kept) -> Result<bool, Errno> {
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let used = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
-    let known = utimensat(cache, &file.sha256, &used, AtFlags::SYMLINK_NOFOLLOW);
+    let known = utimensat(cache, &file.sha256, &NOW, AtFlags::SYMLINK_NOFOLLOW);
     Ok(gone_is_none(known)?.is_some())
 }
 

@@ -24,6 +24,18 @@ use super::walk::gone_is_none;
 use super::{WorkspaceError, listing};
 use crate::conversation::ConversationKey;
 
+/// The times of what is used at this moment.
+pub(super) const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
+
 /// Name of the directory of notes.
 const USED: &str = ".used";
 
@@ -82,15 +94,7 @@ impl Uses {
     }
 
     fn write_note(&self, key: &ConversationKey) -> Result<()> {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        let times = Timestamps {
-            last_access: now,
-            last_modification: now,
-        };
-        match utimensat(&self.notes, key.as_str(), &times, AtFlags::SYMLINK_NOFOLLOW) {
+        match utimensat(&self.notes, key.as_str(), &NOW, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 openat(&self.notes, key.as_str(), flags, Mode::RUSR | Mode::WUSR).map(drop)

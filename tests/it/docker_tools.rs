@@ -83,6 +83,13 @@ async fn played(app: &TestApp, language: &str, code: &str) -> (String, Value) {
     (told, answer)
 }
 
+/// What was called, how the program ended, and what it printed.
+fn shown(told: &str, answer: &Value, more: &str) -> String {
+    let [stdout, stderr] = ["stdout", "stderr"].map(|name| answer[name].as_str().unwrap());
+    let (status, code) = (&answer["status"], &answer["code"]);
+    format!("{told}{status} {code}{more}\n{stdout}{stderr}\n")
+}
+
 const PYTHON: &str = r#"open("/mnt/data/began.txt", "a").write("once\n")
 total = 0
 for number in range(3):
@@ -134,15 +141,7 @@ async fn programs_on_docker_go_on_where_they_called_a_tool() {
         let (told, answer) = played(&app, language, code).await;
         let files = answer["files"].as_array().unwrap().iter();
         let files: Vec<_> = files.map(|file| file["name"].as_str().unwrap()).collect();
-        write!(
-            seen,
-            "{told}{} {} {files:?}\n{}{}\n",
-            answer["status"],
-            answer["code"],
-            answer["stdout"].as_str().unwrap(),
-            answer["stderr"].as_str().unwrap()
-        )
-        .unwrap();
+        seen.push_str(&shown(&told, &answer, &format!(" {files:?}")));
     }
     insta::assert_snapshot!(seen, @r#"
     add {"a":0,"b":0}
@@ -222,15 +221,7 @@ async fn errors_of_programs_on_docker_that_call_tools_are_their_own() {
         "from __future__ import annotations\nprint(__name__, 'add' in globals())",
     ] {
         let (told, answer) = played(&app, "py", code).await;
-        write!(
-            seen,
-            "{told}{} {}\n{}{}\n",
-            answer["status"],
-            answer["code"],
-            answer["stdout"].as_str().unwrap(),
-            answer["stderr"].as_str().unwrap()
-        )
-        .unwrap();
+        seen.push_str(&shown(&told, &answer, ""));
     }
     insta::assert_snapshot!(seen, @r#"
     add {"a":1,"b":2}

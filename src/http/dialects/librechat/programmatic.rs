@@ -38,6 +38,7 @@ use crate::principal::Principal;
 const REQUEST_ID: &str = "x-librechat-code-request-id";
 /// Longest such name that is remembered.
 const MAX_REQUEST_ID: usize = 128;
+
 /// A program, or the results that one waits for.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
