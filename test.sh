@@ -7,7 +7,7 @@
 # packages what the other steps need of Debian and of Rust
 # setup    Docker, the images
 # tools    cargo-deny, cargo-fuzz and the fuzzers, built when they are not there
-# lint     links and sizes of the documents, cargo fmt, cargo clippy, cargo doc
+# lint     links and sizes of the documents, the bundles of the pages, cargo fmt, cargo clippy, cargo doc
 # shell    shellcheck of all scripts, and start.sh with programs that stand for Docker
 # deny     licences, banned crates and sources
 # compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
@@ -154,6 +154,8 @@ fuzz() {
 step_lint() {
     tests/documents.py
     tests/imports.py
+    need_npm
+    static/build.sh --check
     cargo fmt --all --check
     cargo clippy --all-targets --workspace --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --quiet

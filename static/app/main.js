@@ -1,6 +1,6 @@
 // Puts the page together: what happens when, and what is shown of it.
 
-import { createEditor } from "../vendor/editor.js";
+import { createEditor } from "../editor/editor.js";
 import { adviceFor } from "./advice.js";
 import { callTool, isPassing } from "./api.js";
 import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";

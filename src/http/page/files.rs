@@ -20,64 +20,13 @@ pub(super) const FILES: &[File] = embedded!(
     "/index.html"
     "/admin.html"
     "/favicon.svg"
-    "/style/base.css"
-    "/style/layout.css"
-    "/style/parts.css"
-    "/style/output.css"
-    "/style/files.css"
-    "/style/login.css"
-    "/style/admin.css"
-    "/app/advice.js"
-    "/app/ansi.js"
-    "/app/api.js"
-    "/app/conversation.js"
-    "/app/conversations.js"
-    "/app/curl.js"
-    "/app/dom.js"
-    "/app/events.js"
-    "/app/examples.js"
-    "/app/file-actions.js"
-    "/app/files.js"
-    "/app/history.js"
-    "/app/issuer.js"
-    "/app/languages.js"
-    "/app/links.js"
-    "/app/login.js"
-    "/app/main.js"
-    "/app/notices.js"
-    "/app/options.js"
-    "/app/order.js"
-    "/app/output.js"
-    "/app/packages.js"
-    "/app/preview.js"
-    "/app/question.js"
-    "/app/requirements.js"
-    "/app/rest.js"
-    "/app/result.js"
-    "/app/run.js"
-    "/app/status.js"
-    "/app/store.js"
-    "/app/table.js"
-    "/app/text.js"
-    "/app/title.js"
-    "/app/token.js"
-    "/app/upload.js"
-    "/app/who.js"
-    "/admin/api.js"
-    "/admin/audit.js"
-    "/admin/chart.js"
-    "/admin/confirm.js"
-    "/admin/conversation.js"
-    "/admin/conversations.js"
-    "/admin/main.js"
-    "/admin/rows.js"
-    "/admin/runs.js"
-    "/admin/tenants.js"
-    "/admin/text.js"
-    "/admin/token.js"
-    "/admin/usage.js"
-    "/vendor/editor.js"
-    "/vendor/editor.LICENSES.txt"
+    "/bundle/app/main.js"
+    "/bundle/admin/main.js"
+    "/bundle/style/page.css"
+    "/bundle/style/admin.css"
+    "/bundle/style/login.css"
+    "/bundle/editor/editor.js"
+    "/bundle/editor/LICENSES.txt"
 );
 
 /// Where all that pages are made of is, from the root of the server.
@@ -125,15 +74,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_page_is_served() {
+    fn every_file_of_the_bundle_is_served() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/static");
         let mut there: BTreeSet<_> = ["/index.html", "/admin.html", "/favicon.svg"]
             .map(str::to_owned)
             .into();
-        for directory in ["app", "admin", "style", "vendor"] {
-            for entry in fs::read_dir(format!("{root}/{directory}")).unwrap() {
-                let name = entry.unwrap().file_name().into_string().unwrap();
-                there.insert(format!("/{directory}/{name}"));
+        for directory in fs::read_dir(format!("{root}/bundle")).unwrap() {
+            for file in fs::read_dir(directory.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                there.insert(path.to_str().unwrap().replacen(root, "", 1));
             }
         }
         let served: BTreeSet<_> = FILES.iter().map(|asset| asset.path.to_owned()).collect();
@@ -143,7 +92,7 @@ mod tests {
     #[test]
     fn nothing_is_written_into_the_page_as_markup() {
         let is_own = |asset: &&File| {
-            ["/app/", "/admin/"]
+            ["/bundle/app/", "/bundle/admin/"]
                 .iter()
                 .any(|own| asset.path.starts_with(own))
         };
