@@ -120,8 +120,13 @@ impl KubernetesExecutor {
                 let (client, namespace) = (&cluster.stream_client.0, &cluster.namespace);
                 match self.streams.attach(client, namespace, container).await {
                     Ok(attached) => return Ok(attached),
-                    // It does not run yet: its node does not know it, or the cluster has not heard from that.
-                    Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => {}
+                    // It does not run yet: its node does not know it, or has not got its engine, or the cluster has not
+                    // heard from that.
+                    Err(
+                        ClusterError::Refused(_)
+                        | ClusterError::Failed(_)
+                        | ClusterError::StoreAway(_),
+                    ) => {}
                     Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),
                 }

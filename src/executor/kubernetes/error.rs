@@ -10,7 +10,8 @@ use crate::executor::{ErrorKind, ExecutorError};
 
 /// What a request to create a pod is answered with when its namespace has used up what it may have.
 const OVER_QUOTA: &str = "exceeded quota";
-/// What it is answered with, as forbidden, when the cluster could not look that up: its store is away.
+/// What it is answered with when the cluster's store is away: as forbidden where that could not be looked up, as a failure
+/// where it could not be kept.
 const STORE_AWAY: &str = "rpc error: code = Unavailable";
 
 /// Why a cluster did not do what it was asked to.
@@ -31,6 +32,9 @@ pub(super) enum ClusterError {
     /// It could not be asked.
     #[error("the API server could not be asked: {0}")]
     Lost(String),
+    /// It could be asked, and something that it needs could not.
+    #[error("{0}")]
+    StoreAway(String),
     /// It does not know who asks, or does not let it.
     #[error(
         "the API server does not allow it: {0}. The Role of the server is in docs/kubernetes.md"
@@ -72,7 +76,9 @@ impl ClusterError {
     const fn kind(&self) -> ErrorKind {
         match self {
             Self::Absent => ErrorKind::Absent,
-            Self::Slow(_) | Self::Lost(_) | Self::Busy(_) => ErrorKind::Unavailable,
+            Self::Slow(_) | Self::Lost(_) | Self::StoreAway(_) | Self::Busy(_) => {
+                ErrorKind::Unavailable
+            }
             Self::Unconfigured(_) | Self::Forbidden(_) => ErrorKind::Unusable,
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
@@ -102,7 +108,7 @@ impl From<kube::Error> for ClusterError {
             return match status.code {
                 401 => Self::Forbidden(message),
                 403 if message.contains(OVER_QUOTA) => Self::OverQuota(message),
-                403 if message.contains(STORE_AWAY) => Self::Lost(message),
+                403 | 500.. if message.contains(STORE_AWAY) => Self::StoreAway(message),
                 // Also of pods that PodSecurity refuses.
                 403 => Self::Forbidden(message),
                 404 => Self::NotFound(message),
@@ -156,6 +162,8 @@ mod tests {
         assert_eq!(kind(403, "violates PodSecurity").0, ErrorKind::Unusable);
         let away = "pods \"sbx-1\" is forbidden: rpc error: code = Unavailable desc = transport is closing";
         assert_eq!(kind(403, away).0, ErrorKind::Unavailable);
+        let away = "rpc error: code = Unavailable desc = transport is closing";
+        assert_eq!(kind(500, away).0, ErrorKind::Unavailable);
         assert_eq!(kind(404, "pods \"sbx-1\" not found").0, ErrorKind::NotFound);
         assert_eq!(kind(429, "").0, ErrorKind::Unavailable);
         assert_eq!(
