@@ -26,7 +26,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use self::admission::{Admission, AdmissionError, Permit};
+use self::admission::{Admission, AdmissionError, Permit, SlowStart, Start};
 use self::floor::Floor;
 use self::grants::Grants;
 pub(crate) use self::network::Asked;
@@ -303,7 +303,11 @@ impl Gate {
 impl Entered {
     /// Waits until it is the visitor's turn among all, and reports its position meanwhile. What held before may no
     /// longer hold by then, so it is checked again.
-    pub(crate) async fn admit(&mut self, report: impl Fn(usize)) -> Result<(), GateError> {
+    pub(crate) async fn admit(
+        &mut self,
+        start: Start,
+        report: impl Fn(usize),
+    ) -> Result<(), GateError> {
         let Self {
             gate,
             conversation,
@@ -319,7 +323,7 @@ impl Entered {
                         Wants::Check { .. } => {
                             admission.acquire_for_check(conversation, &report).await
                         }
-                        _ => admission.acquire(conversation, &report).await,
+                        _ => admission.acquire(conversation, start, &report).await,
                     };
                     Ok::<_, GateError>(permit?)
                 })
@@ -333,5 +337,10 @@ impl Entered {
         };
         (self.permit, self.network) = (Some(permit), network);
         Ok(())
+    }
+
+    /// Takes the right to start slowly, if the visitor was admitted with it.
+    pub(crate) fn take_slow_start(&mut self) -> Option<SlowStart> {
+        self.permit.as_mut()?.take_slow_start()
     }
 }

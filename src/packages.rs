@@ -47,6 +47,7 @@ use crate::config::PackageConfig;
 use crate::conversation::Conversation;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
 use crate::files::ConversationFiles;
+use crate::gate::admission::Start;
 use crate::gate::{Entered, Gate, Visit, Wants};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::Pool;
@@ -214,7 +215,7 @@ impl Packages {
         };
         let work = async {
             let mut entered = self.gate.enter(visit).await?;
-            entered.admit(|_| {}).await?;
+            entered.admit(Start::Ready, |_| {}).await?;
             turn.count()?;
             let made = entered.stop.unless(self.make(&prepared)).await?;
             Ok::<_, PackagesError>((made, entered))

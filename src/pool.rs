@@ -28,6 +28,7 @@ mod cut;
 mod keeper;
 mod lease;
 mod nodes;
+mod readiness;
 mod shelf;
 mod start;
 mod unload;

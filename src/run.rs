@@ -56,7 +56,7 @@ use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
 use crate::files::ConversationFiles;
 use crate::gate::{Gate, Stop, Visit, Wants};
-use crate::kernels::Kernels;
+use crate::kernels::{KernelTurn, Kernels};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::{Pool, SandboxSource};
 use crate::runner::catalog::EngineView;
@@ -191,7 +191,12 @@ impl Runs {
         } else {
             None
         };
-        entered.admit(|position| progress.wait_at(position)).await?;
+        let has_kernel = turn.as_ref().is_some_and(KernelTurn::keeps_kernel);
+        let start = async { Ok::<_, NotBegun>(self.start(&prepared, has_kernel).await?) };
+        let start = entered.stop.unless(start).await?;
+        let report = |position| progress.wait_at(position);
+        entered.admit(start, report).await?;
+        let slow_start = entered.take_slow_start();
         prepared.set_network(&entered.network);
         timing.end(Phase::Queue);
         progress.set_starting();
@@ -207,7 +212,13 @@ impl Runs {
             progress,
             stop: &entered.stop,
         };
-        let mut ran = self.run_seated(seat, job, timing).await;
+        let slow_start = slow_start.filter(|_| !seat.has_loaded(&prepared));
+        let ran = self.run_seated(seat, job, timing);
+        let mut ran = match slow_start {
+            // Boxed, because it is large and few runs need it.
+            Some(slow_start) => Box::pin(slow_start.until_loaded(ran)).await,
+            None => ran.await,
+        };
         if let (Ok(outcome), Some((list, traffic))) = (&mut ran, traffic) {
             let report = traffic.report();
             self.metrics.count_traffic(&report);

@@ -3,16 +3,20 @@
 //! Tenants take turns, and so do the conversations of each: each that waits gets one run, then the next one is served,
 //! and both have only a limited number of runs at a time. So one that asks for a hundred runs delays another's by no more
 //! than those in progress and one more. Within a conversation, runs are served in the order in which they came.
+//!
+//! Runs that start slowly have only half of the permits until they have what they need. So those that need a moment pass
+//! by those that keep a core busy first.
 
 mod queue;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::time::{Instant, interval, sleep, sleep_until};
 
 use self::queue::{Queue, QueueTicket, Share};
 use crate::access::Access;
@@ -26,6 +30,8 @@ const ROOM_RETRY: Duration = Duration::from_secs(10);
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// When a caller that is turned away may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// How long large libraries take to load at most, while others load theirs.
+const LONGEST_LOAD: Duration = Duration::from_secs(5);
 
 /// How many may run at once. Every run and install asks here for its permit.
 #[derive(Clone, Debug)]
@@ -47,11 +53,21 @@ enum Party {
     Server,
 }
 
+/// How soon a run can begin once it has its permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// What it needs waits for it.
+    Ready,
+    /// A sandbox has to start or libraries have to be loaded, which takes a core for a while.
+    Slow,
+}
+
 /// Who asks for a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claimant {
     party: Party,
     key: ConversationKey,
+    start: Start,
 }
 
 /// The right to run. Dropping it lets the next one in.
@@ -59,7 +75,12 @@ struct Claimant {
 pub struct Permit {
     admission: Admission,
     of: Claimant,
+    slow: Option<SlowStart>,
 }
+
+/// The right to start slowly, which is part of a [`Permit`]. Dropping it lets another run do so.
+#[derive(Debug)]
+pub struct SlowStart(Admission);
 
 /// Why a run was turned away.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -158,11 +179,15 @@ impl Admission {
     pub async fn acquire(
         &self,
         conversation: &Conversation,
+        start: Start,
         report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
-        let tenant = conversation.tenant().clone();
-        self.acquire_as(Party::Tenant(tenant), conversation, report_position)
-            .await
+        let of = Claimant {
+            party: Party::Tenant(conversation.tenant().clone()),
+            key: conversation.key().clone(),
+            start,
+        };
+        self.acquire_as(of, report_position).await
     }
 
     /// The same for a check of the server's own, which takes turns with tenants and is nobody's run.
@@ -171,20 +196,19 @@ impl Admission {
         conversation: &Conversation,
         report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
-        self.acquire_as(Party::Server, conversation, report_position)
-            .await
+        let of = Claimant {
+            party: Party::Server,
+            key: conversation.key().clone(),
+            start: Start::Ready,
+        };
+        self.acquire_as(of, report_position).await
     }
 
     async fn acquire_as(
         &self,
-        party: Party,
-        conversation: &Conversation,
+        of: Claimant,
         report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
-        let of = Claimant {
-            party,
-            key: conversation.key().clone(),
-        };
         let share = self.share(&of.party);
         let mut waiting = {
             let mut queue = self.0.queue.lock();
@@ -284,6 +308,7 @@ impl Admission {
         Permit {
             admission: self.clone(),
             of: of.clone(),
+            slow: (of.start == Start::Slow).then(|| SlowStart(self.clone())),
         }
     }
 
@@ -309,7 +334,39 @@ fn serve(queue: &mut Queue<oneshot::Sender<()>>) {
         // Nobody leaves the queue without saying so, but a permit must never get lost.
         if turn.send(()).is_err() {
             queue.leave(&of);
+            if of.start == Start::Slow {
+                queue.end_slow_start();
+            }
         }
+    }
+}
+
+impl Permit {
+    /// Takes the right to start slowly, if there is one: the caller knows when that is over.
+    pub fn take_slow_start(&mut self) -> Option<SlowStart> {
+        self.slow.take()
+    }
+}
+
+impl SlowStart {
+    /// The result of work at the beginning of which something is loaded, and which nobody sees the end of: it is over when
+    /// the work is, or after the longest time that it takes.
+    pub async fn until_loaded<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = sleep(LONGEST_LOAD) => drop(self),
+        }
+        work.await
+    }
+}
+
+impl Drop for SlowStart {
+    fn drop(&mut self) {
+        let mut queue = self.0.0.queue.lock();
+        queue.end_slow_start();
+        serve(&mut queue);
     }
 }
 
@@ -332,7 +389,7 @@ impl Drop for Waiting<'_> {
         self.admission.0.queue.lock().give_up(self.of, self.ticket);
         // Its turn came, but nobody took it.
         if self.permit.try_recv().is_ok() {
-            self.admission.leave(self.of);
+            drop(self.admission.permit(self.of));
         }
     }
 }

@@ -215,6 +215,11 @@ impl KernelTurn {
         false
     }
 
+    /// Whether the run will have the kernel that is there, as far as is known before its workspace is.
+    pub fn keeps_kernel(&self) -> bool {
+        !self.restart && matches!(&self.hold, Hold::Ready(kernel) if kernel.is_alive())
+    }
+
     /// Keeps room for a new kernel, for which another conversation's may have to make way.
     ///
     /// # Errors

@@ -282,6 +282,27 @@ impl<S> Shelf<S> {
             .map(|(kind, _)| kind.clone())
     }
 
+    /// Whether the sandbox that a run of this conversation would get passes, or will soon be there; `None` if it has none of
+    /// its own.
+    pub(super) fn own_passes(
+        &self,
+        key: &ConversationKey,
+        kind: &Kind,
+        passes: impl Fn(&S) -> bool,
+    ) -> Option<bool> {
+        let mut owned = self.owned.iter().rev();
+        let found = owned.find(|owned| owned.key == *key && owned.kind == *kind);
+        found
+            .map(|owned| passes(&owned.sandbox))
+            .or_else(|| self.will_have_own(key, kind).then_some(true))
+    }
+
+    /// Whether one with at least this load waits for a new conversation.
+    pub(super) fn has_pooled(&self, kind: &Kind, load: Load) -> bool {
+        let book = self.kinds.get(kind);
+        book.is_some_and(|book| book.pooled.iter().any(|pooled| pooled.load >= load))
+    }
+
     /// Claims the conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.
     pub(super) fn claim_own(&mut self, key: &ConversationKey, kind: &Kind) -> ShelfClaim<S> {
         if let Some(book) = self.kinds.get_mut(kind) {

@@ -11,7 +11,7 @@ use super::{KernelWish, RunError, Runs};
 use crate::allow_list::AllowList;
 use crate::egress::Traffic;
 use crate::executor::spec::NetworkAccess;
-use crate::gate::admission::AdmissionError;
+use crate::gate::admission::{AdmissionError, Start};
 use crate::kernels::{Kernel, KernelError, KernelLoss, KernelTurn, Needs};
 use crate::pool::{Lease, SandboxSource};
 use crate::runner::Load;
@@ -32,6 +32,15 @@ impl Seat {
         match self {
             Self::Sandbox(lease) => lease.source(),
             Self::Kernel(_, source) => *source,
+        }
+    }
+
+    /// Whether everything is loaded that the program should find.
+    pub(super) fn has_loaded(&self, prepared: &PreparedRun) -> bool {
+        match self {
+            Self::Sandbox(lease) => lease.load() >= prepared.load(),
+            // It is loaded before there is a kernel.
+            Self::Kernel(..) => true,
         }
     }
 
@@ -105,6 +114,13 @@ impl PreparedRun {
         }
     }
 
+    /// Whether a sandbox that already exists will do.
+    fn can_be_warm(&self) -> bool {
+        self.may_be_warm
+            && !self.network.is_of_engine()
+            && self.runner.can_be_warm(self.program.env.keys())
+    }
+
     /// What should be loaded in the sandbox that it gets.
     fn load(&self) -> Load {
         self.runner.load_for(&self.program.code)
@@ -146,18 +162,28 @@ impl Runs {
         Ok((Seat::Sandbox(Box::new(lease)), workspace))
     }
 
+    /// How soon the run can begin, as things are.
+    pub(super) async fn start(
+        &self,
+        prepared: &PreparedRun,
+        has_kernel: bool,
+    ) -> Result<Start, SeatError> {
+        if has_kernel {
+            return Ok(Start::Ready);
+        }
+        let (key, runner) = (prepared.conversation.key(), &prepared.runner);
+        let is_ready =
+            prepared.can_be_warm() && self.pool.is_ready_for(key, runner, prepared.load()).await?;
+        Ok(if is_ready { Start::Ready } else { Start::Slow })
+    }
+
     /// A sandbox for one run, warm if there is one that fits.
     async fn lease(&self, prepared: &PreparedRun) -> Result<(Lease, Workspace), SeatError> {
         let PreparedRun {
-            runner,
-            network,
-            program,
-            ..
+            runner, network, ..
         } = prepared;
         let key = prepared.conversation.key();
-        let may_be_warm = prepared.may_be_warm
-            && !network.is_of_engine()
-            && runner.can_be_warm(program.env.keys());
+        let may_be_warm = prepared.can_be_warm();
         if may_be_warm && let Some(leased) = self.warm_lease(prepared).await? {
             return Ok(leased);
         }

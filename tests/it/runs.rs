@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_code_sandbox::executor::fake::Trouble;
+use mcp_code_sandbox::gate::admission::Start;
 use mcp_code_sandbox::principal::Principal;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -441,7 +442,11 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     assert_eq!(app.fake.as_ref().unwrap().container_count(), 0);
     let parts = &app.app.parts;
     let conversation = parts.files.new_conversation(&Principal::local());
-    let refused = parts.gate.admission.acquire(&conversation, |_| {}).await;
+    let refused = parts
+        .gate
+        .admission
+        .acquire(&conversation, Start::Ready, |_| {})
+        .await;
     let refused = refused.unwrap_err();
     assert_eq!(
         refused.to_string(),

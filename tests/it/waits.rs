@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::gate::admission::Start;
 use mcp_code_sandbox::gate::proof::{ProofState, Weakness};
 use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
@@ -128,7 +129,11 @@ async fn runs_that_wait_for_the_check_leave_it_a_place() {
         parts.gate.proof.set(ProofState::Pending);
         let (files, caller) = (&app.app.parts.files, Principal::local());
         let conversation = files.conversation(&caller, "check".parse().unwrap());
-        let place = parts.gate.admission.acquire(&conversation, |_| ()).await;
+        let place = parts
+            .gate
+            .admission
+            .acquire(&conversation, Start::Ready, |_| ())
+            .await;
         parts.gate.proof.set(ProofState::Held);
         place.map(drop)
     };
@@ -180,4 +185,30 @@ async fn a_call_whose_run_waits_for_its_turn_is_answered() {
         (&ended["status"], &ended["stdout"]),
         (&json!("ok"), &json!("hi\n"))
     );
+}
+
+#[tokio::test]
+async fn who_has_a_sandbox_passes_by_those_whose_sandbox_has_to_start() {
+    let settings = [("MAX_CONCURRENT_RUNS", "2"), ("POOL_SIZE", "0")];
+    let app = TestApp::on_fake_with(&settings).await;
+    let fake = app.fake.clone().unwrap();
+    run_in(&app, "warm", "echo").await;
+    fake.slow_down(Duration::from_secs(3));
+    let admission = &app.app.parts.gate.admission;
+    let passes = async {
+        eventually("one starts, one waits", || {
+            (admission.running(), admission.waiting()) == (1, 1)
+        })
+        .await;
+        let passed = run_in(&app, "warm", "echo hi").await;
+        (passed, admission.running(), admission.waiting())
+    };
+    let (first, second, (passed, running, waiting)) =
+        tokio::join!(run_in(&app, "a", "echo"), run_in(&app, "b", "echo"), passes);
+    assert_eq!(
+        [&first["status"], &second["status"], &passed["stdout"]],
+        [&json!("ok"), &json!("ok"), &json!("hi\n")]
+    );
+    assert_eq!((running, waiting), (1, 1));
+    app.assert_nothing_is_left().await;
 }

@@ -20,6 +20,7 @@ use crate::conversation::Conversation;
 use crate::executor::Stream;
 use crate::executor::outage::chain;
 use crate::executor::spec::NetworkAccess;
+use crate::gate::admission::Start;
 use crate::gate::{Entered, Visit, Wants};
 use crate::pool::Directory;
 use crate::runner::Runner;
@@ -133,7 +134,7 @@ impl Trial<'_> {
             cancel: &never,
         };
         let mut entered = parts.gate.enter(visit).await?;
-        entered.admit(|_| {}).await?;
+        entered.admit(Start::Ready, |_| {}).await?;
         let view = parts.gate.catalog.view();
         let runner = view.find(self.language).context("the runner is gone")?;
         let mut sandboxes = Vec::new();

@@ -9,7 +9,7 @@ mod party;
 use std::collections::{HashMap, VecDeque};
 
 use self::party::PartyRuns;
-use super::{AdmissionError, Claimant, Party, RETRY_AFTER};
+use super::{AdmissionError, Claimant, Party, RETRY_AFTER, Start};
 use crate::config::AdmissionConfig;
 
 /// How many there may be.
@@ -19,6 +19,8 @@ pub(super) struct Limits {
     pub(super) all: Share,
     /// Those of one conversation.
     pub(super) of_one: Share,
+    /// Those that start slowly, at the same time.
+    pub(super) slow: usize,
 }
 
 /// A part of the permits, and of the queue.
@@ -42,6 +44,8 @@ impl From<AdmissionConfig> for Limits {
                 // Half of the queue is for others.
                 queued: config.queued.div_ceil(2),
             },
+            // The others are for those that need a moment.
+            slow: config.concurrent.div_ceil(2),
         }
     }
 }
@@ -56,6 +60,8 @@ pub(super) struct Queue<T> {
     limits: Limits,
     closed: bool,
     running: usize,
+    /// Of these, those whose slow start is not over.
+    slow: usize,
     waiting: usize,
     parties: HashMap<Party, PartyRuns<T>>,
     /// Those that wait, each once, in the order in which they are served.
@@ -69,6 +75,7 @@ impl<T> Queue<T> {
             limits,
             closed: false,
             running: 0,
+            slow: 0,
             waiting: 0,
             parties: HashMap::new(),
             turns: VecDeque::new(),
@@ -93,10 +100,14 @@ impl<T> Queue<T> {
         self.check_open()?;
         self.set_share(&of.party, share);
         let (all, tenant, own) = self.counts(of);
-        let Limits { all: limit, of_one } = self.limits;
+        let Limits {
+            all: limit, of_one, ..
+        } = self.limits;
         let fits = |counts: Share, limit: Share| counts.running < limit.running;
-        if fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
-            self.running += 1;
+        // An earlier run of its conversation may wait for a slow start.
+        let is_next = own.queued == 0 && self.may_start(of.start);
+        if is_next && fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
+            self.begin(of.start);
             self.party(of, share).begin(&of.key);
             return Ok(true);
         }
@@ -122,7 +133,7 @@ impl<T> Queue<T> {
         self.next += 1;
         self.waiting += 1;
         let runs = self.party(of, share);
-        runs.join(&of.key, ticket, turn);
+        runs.join(&of.key, ticket, of.start, turn);
         if runs.waiting() == 1 {
             self.turns.push_back(of.party.clone());
         }
@@ -135,18 +146,20 @@ impl<T> Queue<T> {
             return None;
         }
         let max_running_of_one = self.limits.of_one.running;
-        let (index, key, turn) = self.turns.iter().enumerate().find_map(|(index, party)| {
-            let runs = self.parties.get_mut(party)?;
-            let (key, turn) = runs.serve(max_running_of_one)?;
-            Some((index, key, turn))
-        })?;
+        let may_be_slow = self.may_start(Start::Slow);
+        let (index, key, start, turn) =
+            self.turns.iter().enumerate().find_map(|(index, party)| {
+                let runs = self.parties.get_mut(party)?;
+                let (key, start, turn) = runs.serve(max_running_of_one, may_be_slow)?;
+                Some((index, key, start, turn))
+            })?;
         let party = self.turns.remove(index)?;
         if self.parties.get(&party)?.waiting() > 0 {
             self.turns.push_back(party.clone());
         }
         self.waiting -= 1;
-        self.running += 1;
-        Some((Claimant { party, key }, turn))
+        self.begin(start);
+        Some((Claimant { party, key, start }, turn))
     }
 
     /// Notes that a run is over.
@@ -156,6 +169,11 @@ impl<T> Queue<T> {
             runs.end(&of.key);
         }
         self.forget_idle(&of.party);
+    }
+
+    /// Notes that a run which started slowly has what it needs.
+    pub(super) fn end_slow_start(&mut self) {
+        self.slow -= 1;
     }
 
     /// Removes a run from the queue, if it still waits.
@@ -230,6 +248,15 @@ impl<T> Queue<T> {
         self.waiting > 0 && self.running >= self.limits.all.running
     }
 
+    fn may_start(&self, start: Start) -> bool {
+        start == Start::Ready || self.slow < self.limits.slow
+    }
+
+    fn begin(&mut self, start: Start) {
+        self.running += 1;
+        self.slow += usize::from(start == Start::Slow);
+    }
+
     /// How many there are of all, of a tenant and of a conversation.
     fn counts(&self, of: &Claimant) -> (Share, Share, Share) {
         let share = |(running, queued)| Share { running, queued };
@@ -263,3 +290,6 @@ fn position_among(waiting: impl Iterator<Item = usize>, turn: usize, own: usize)
     let before = others.map(|(at, waiting)| (own - 1 + usize::from(at < turn)).min(waiting));
     before.sum::<usize>() + own
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,12 @@
-//! The gate with paused time, and its books with random runs.
+//! The gate with paused time.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::queue::Limits;
 use super::*;
 
 fn gate(concurrent: usize, per_conversation: usize, queued: usize) -> Admission {
@@ -52,7 +50,8 @@ async fn acquire_of(
     tenant: &str,
     number: usize,
 ) -> Result<Permit, AdmissionError> {
-    gate.acquire(&conversation(tenant, number), |_| {}).await
+    gate.acquire(&conversation(tenant, number), Start::Ready, |_| {})
+        .await
 }
 
 #[tokio::test]
@@ -156,7 +155,7 @@ async fn positions_are_told_and_count_down() {
     };
     let third = conversation("default", 3);
     let last = async {
-        let permit = gate.acquire(&third, |position| {
+        let permit = gate.acquire(&third, Start::Ready, |position| {
             reported.store(position, Ordering::Relaxed);
         });
         drop(permit.await.unwrap());
@@ -185,112 +184,64 @@ async fn who_goes_away_takes_no_place_along() {
     acquire(&gate, 3).await.unwrap();
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Ask(usize),
-    GiveUp(usize),
-    End(usize),
+/// A run of conversation `number` that starts slowly.
+async fn acquire_slow(gate: &Admission, number: usize) -> Result<Permit, AdmissionError> {
+    gate.acquire(&conversation("default", number), Start::Slow, |_| {})
+        .await
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..4_usize).prop_map(Step::Ask),
-        1 => any::<usize>().prop_map(Step::GiveUp),
-        3 => any::<usize>().prop_map(Step::End),
-    ]
+#[tokio::test(start_paused = true)]
+async fn runs_that_start_slowly_leave_half_of_the_permits_to_others() {
+    let gate = gate(4, 4, 8);
+    let mut slow = [
+        acquire_slow(&gate, 1).await.unwrap(),
+        acquire_slow(&gate, 2).await.unwrap(),
+    ];
+    let mut third = Box::pin(acquire_slow(&gate, 3));
+    assert!(futures::poll!(&mut third).is_pending());
+    let _ready = acquire(&gate, 4).await.unwrap();
+    // What it does not need any more is another's.
+    drop(slow[0].take_slow_start());
+    let third = third.await.unwrap();
+    let mut fourth = Box::pin(acquire_slow(&gate, 5));
+    assert!(futures::poll!(&mut fourth).is_pending());
+    // With the permit goes the right.
+    drop(third);
+    fourth.await.unwrap();
 }
 
-/// One of four conversations, of which a tenant has two each.
-fn claimant(who: usize) -> Claimant {
-    let name = ["research", "sales"][who / 2];
-    Claimant {
-        party: Party::Tenant(Tenant::of(name.parse().unwrap())),
-        key: format!("{who:064x}").parse().unwrap(),
-    }
+#[tokio::test(start_paused = true)]
+async fn a_slow_start_is_over_when_its_work_is_or_takes_too_long() {
+    let gate = gate(2, 2, 8);
+    let mut first = acquire_slow(&gate, 1).await.unwrap();
+    let start = first.take_slow_start().unwrap();
+    let begun = Instant::now();
+    let computes = start.until_loaded(sleep(LONGEST_LOAD * 3));
+    let second = async {
+        let mut second = acquire_slow(&gate, 2).await.unwrap();
+        assert_eq!(begun.elapsed(), LONGEST_LOAD);
+        second.take_slow_start().unwrap()
+    };
+    let ((), start) = tokio::join!(computes, second);
+    assert_eq!(begun.elapsed(), LONGEST_LOAD * 3);
+    drop(first);
+    start.until_loaded(async {}).await;
+    acquire_slow(&gate, 3).await.unwrap();
 }
 
-/// A run that waits: whose it is, and who was served while it was the first of its conversation, and of its tenant.
-struct Waits {
-    who: usize,
-    ticket: QueueTicket,
-    seen: Vec<usize>,
-    seen_of_others: usize,
-}
-
-fn count(of: &[usize], counts: impl Fn(usize) -> bool) -> usize {
-    of.iter().filter(|one| counts(**one)).count()
-}
-
-proptest! {
-    #[test]
-    fn turns_are_fair_and_limits_hold(
-        steps in prop::collection::vec(step(), 0..200),
-        max_running in 1..4_usize,
-        max_running_of_one in 1..4_usize,
-        max_running_of_tenant in 1..4_usize,
-    ) {
-        let limits = Limits {
-            all: Share { running: max_running, queued: 20 },
-            of_one: Share { running: max_running_of_one, queued: 10 },
-        };
-        let share = Share { running: max_running_of_tenant, queued: 15 };
-        let mut queue: Queue<()> = Queue::new(limits);
-        let (mut running, mut waiting): (Vec<usize>, Vec<Waits>) = Default::default();
-        for step in steps {
-            match step {
-                Step::Ask(who) => match queue.try_enter(&claimant(who), share) {
-                    Ok(true) => running.push(who),
-                    Ok(false) => {
-                        let ticket = queue.join(&claimant(who), share, ());
-                        waiting.push(Waits { who, ticket, seen: Vec::new(), seen_of_others: 0 });
-                    }
-                    Err(_) => {}
-                },
-                Step::GiveUp(which) if !waiting.is_empty() => {
-                    let gone = waiting.remove(which % waiting.len());
-                    queue.give_up(&claimant(gone.who), gone.ticket);
-                }
-                Step::End(which) if !running.is_empty() => {
-                    queue.leave(&claimant(running.swap_remove(which % running.len())));
-                }
-                Step::GiveUp(_) | Step::End(_) => {}
-            }
-            while let Some((served, ())) = queue.serve() {
-                let who = (0..4).find(|who| claimant(*who) == served).unwrap();
-                let index = waiting.iter().position(|waits| waits.who == who).unwrap();
-                waiting.remove(index);
-                running.push(who);
-                let may_run = |other: usize| {
-                    count(&running, |one| one == other) < max_running_of_one
-                        && count(&running, |one| one / 2 == other / 2) < max_running_of_tenant
-                };
-                // Within a tenant, conversations take turns.
-                for other in (0..4).filter(|other| *other != who && other / 2 == who / 2 && may_run(*other)) {
-                    if let Some(first) = waiting.iter_mut().find(|waits| waits.who == other) {
-                        first.seen.push(who);
-                        prop_assert!(count(&first.seen, |one| one == who) <= 1, "{:?} of {other}", first.seen);
-                    }
-                }
-                // And so do tenants: while one waits that may run, another is served once.
-                for waits in waiting.iter_mut().filter(|waits| waits.who / 2 == who / 2) {
-                    waits.seen_of_others = 0;
-                }
-                let of_another = |waits: &&mut Waits| waits.who / 2 != who / 2 && may_run(waits.who);
-                if let Some(first) = waiting.iter_mut().find(of_another) {
-                    first.seen_of_others += 1;
-                    prop_assert!(first.seen_of_others <= 1, "{} waits", first.who);
-                }
-            }
-            prop_assert!(running.len() <= max_running);
-            prop_assert!((0..4).all(|who| count(&running, |one| one == who) <= max_running_of_one));
-            prop_assert!((0..2).all(|of| count(&running, |one| one / 2 == of) <= max_running_of_tenant));
-            prop_assert_eq!(queue.waiting(), waiting.len());
-            for waits in &waiting {
-                let position = queue.position(&claimant(waits.who), waits.ticket);
-                prop_assert!(position.is_some_and(|position| position <= waiting.len()));
-            }
-        }
-    }
+#[tokio::test(start_paused = true)]
+async fn no_run_overtakes_one_of_its_conversation_that_starts_slowly() {
+    let gate = gate(2, 2, 8);
+    let slow = acquire_slow(&gate, 1).await.unwrap();
+    let mut earlier = Box::pin(acquire_slow(&gate, 2));
+    assert!(futures::poll!(&mut earlier).is_pending());
+    let mut later = Box::pin(acquire(&gate, 2));
+    assert!(futures::poll!(&mut later).is_pending());
+    drop(acquire(&gate, 3).await.unwrap());
+    assert!(futures::poll!(&mut later).is_pending());
+    drop(slow);
+    drop(earlier.await.unwrap());
+    later.await.unwrap();
 }
 
 /// How long a run of another tenant waits while one has 200 runs of a second each, in as many conversations.
@@ -360,23 +311,6 @@ async fn two_tenants_that_fill_the_queue_leave_a_place_to_a_third() {
     assert_eq!(gate.waiting(), 3);
     // It has one place more, and no second one.
     assert!(acquire_of(&gate, "research", 3).await.is_err());
-}
-
-#[test]
-fn a_share_that_grows_reaches_those_who_wait() {
-    let all = Share {
-        running: 4,
-        queued: 4,
-    };
-    let mut queue: Queue<()> = Queue::new(Limits { all, of_one: all });
-    let share = |running| Share { running, queued: 2 };
-    let (one, two) = (claimant(0), claimant(1));
-    assert_eq!(queue.try_enter(&one, share(1)), Ok(true));
-    assert_eq!(queue.try_enter(&two, share(1)), Ok(false));
-    queue.join(&two, share(1), ());
-    assert!(queue.serve().is_none());
-    queue.set_share(&two.party, share(2));
-    assert_eq!(queue.serve(), Some((two, ())));
 }
 
 #[tokio::test]

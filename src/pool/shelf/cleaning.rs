@@ -50,6 +50,11 @@ impl<S> Shelf<S> {
         claim
     }
 
+    /// Whether a sandbox of this conversation is on its way back that is worth waiting for.
+    pub(super) fn will_have_own(&self, key: &ConversationKey, kind: &Kind) -> bool {
+        self.is_coming(key, kind, |back| back != ReadyAfter::FullLoad)
+    }
+
     /// Whether a run waits for a sandbox on its way back, or nobody wants it any more.
     pub(in crate::pool) fn is_awaited(&self, ticket: ShelfTicket) -> bool {
         let cleaning = self.cleaning.get(&ticket);

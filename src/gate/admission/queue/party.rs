@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{QueueTicket, Share};
 use crate::conversation::ConversationKey;
+use crate::gate::admission::Start;
 
 /// A party with runs in progress or waiting. `T` tells a run that waits that its turn has come.
 #[derive(Debug)]
@@ -21,7 +22,15 @@ pub(super) struct PartyRuns<T> {
 #[derive(Debug)]
 struct ConversationRuns<T> {
     running: usize,
-    waiting: VecDeque<(QueueTicket, T)>,
+    waiting: VecDeque<Waiter<T>>,
+}
+
+/// A run that waits.
+#[derive(Debug)]
+struct Waiter<T> {
+    ticket: QueueTicket,
+    start: Start,
+    turn: T,
 }
 
 impl<T> PartyRuns<T> {
@@ -61,32 +70,53 @@ impl<T> PartyRuns<T> {
         self.forget_idle(key);
     }
 
-    pub(super) fn join(&mut self, key: &ConversationKey, ticket: QueueTicket, turn: T) {
+    pub(super) fn join(
+        &mut self,
+        key: &ConversationKey,
+        ticket: QueueTicket,
+        start: Start,
+        turn: T,
+    ) {
         self.waiting += 1;
         let runs = self.conversation(key);
-        runs.waiting.push_back((ticket, turn));
+        runs.waiting.push_back(Waiter {
+            ticket,
+            start,
+            turn,
+        });
         if runs.waiting.len() == 1 {
             self.turns.push_back(key.clone());
         }
     }
 
     /// Begins the run whose turn it is, if the party may have another one, and one of a conversation with fewer than
-    /// `max_running_of_one` waits.
-    pub(super) fn serve(&mut self, max_running_of_one: usize) -> Option<(ConversationKey, T)> {
+    /// `max_running_of_one` waits. One that starts slowly only if it `may_be_slow`.
+    pub(super) fn serve(
+        &mut self,
+        max_running_of_one: usize,
+        may_be_slow: bool,
+    ) -> Option<(ConversationKey, Start, T)> {
         if self.running >= self.share.running {
             return None;
         }
-        let may_run = |key: &ConversationKey| self.of(key).0 < max_running_of_one;
+        let may_run = |key: &ConversationKey| {
+            let runs = self.conversations.get(key);
+            runs.is_some_and(|runs| {
+                let next = runs.waiting.front();
+                runs.running < max_running_of_one
+                    && next.is_some_and(|next| may_be_slow || next.start == Start::Ready)
+            })
+        };
         let index = self.turns.iter().position(may_run)?;
         let key = self.turns.remove(index)?;
         let runs = self.conversations.get_mut(&key)?;
-        let (_, turn) = runs.waiting.pop_front()?;
+        let Waiter { start, turn, .. } = runs.waiting.pop_front()?;
         if !runs.waiting.is_empty() {
             self.turns.push_back(key.clone());
         }
         self.waiting -= 1;
         self.begin(&key);
-        Some((key, turn))
+        Some((key, start, turn))
     }
 
     /// Removes a run that waits. False if it does not.
@@ -94,7 +124,8 @@ impl<T> PartyRuns<T> {
         let Some(runs) = self.conversations.get_mut(key) else {
             return false;
         };
-        let Some(index) = runs.waiting.iter().position(|(waits, _)| *waits == ticket) else {
+        let is_it = |waiter: &Waiter<T>| waiter.ticket == ticket;
+        let Some(index) = runs.waiting.iter().position(is_it) else {
             return false;
         };
         runs.waiting.remove(index);
@@ -120,7 +151,7 @@ impl<T> PartyRuns<T> {
     pub(super) fn position(&self, key: &ConversationKey, ticket: QueueTicket) -> Option<usize> {
         let turn = self.turns.iter().position(|waits| waits == key)?;
         let own = &self.conversations.get(key)?.waiting;
-        let index = own.iter().position(|(waits, _)| *waits == ticket)?;
+        let index = own.iter().position(|waiter| waiter.ticket == ticket)?;
         let waiting = self.turns.iter().map(|other| self.of(other).1);
         Some(super::position_among(waiting, turn, index + 1))
     }
