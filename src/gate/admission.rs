@@ -4,8 +4,8 @@
 //! and both have only a limited number of runs at a time. So one that asks for a hundred runs delays another's by no more
 //! than those in progress and one more. Within a conversation, runs are served in the order in which they came.
 //!
-//! Runs that start slowly have only half of the permits until they have what they need. So those that need a moment pass
-//! by those that keep a core busy first.
+//! Runs that start slowly, with large libraries to be loaded, have only half of the permits until these are there. So
+//! those that need a moment pass by those that keep a core busy first.
 
 mod queue;
 
@@ -56,9 +56,9 @@ enum Party {
 /// How soon a run can begin once it has its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// What it needs waits for it.
+    /// Soon.
     Ready,
-    /// A sandbox has to start or libraries have to be loaded, which takes a core for a while.
+    /// Large libraries have to be loaded first, which takes a core for a second.
     Slow,
 }
 

@@ -1,4 +1,4 @@
-//! Tells how soon a run would have a sandbox, before it has its turn.
+//! Tells whether a run would find large libraries loaded, before it has its turn.
 
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
@@ -6,31 +6,31 @@ use crate::runner::{Load, Runner};
 use crate::workspace::WorkspaceError;
 
 impl Warm {
-    /// Whether programs that want this find it loaded.
-    fn has(&self, load: Load) -> bool {
-        self.load >= load || self.used.is_some()
+    /// Whether large libraries are loaded in it, ahead or by its programs.
+    fn is_loaded(&self) -> bool {
+        self.load == Load::Full || self.used.is_some()
     }
 }
 
 impl Pool {
-    /// Whether what a run of this conversation would get now has what it wants. Another one may take it until then.
+    /// Whether large libraries are loaded in what a run of this conversation would get now. Another one may take it until
+    /// its turn comes.
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn is_ready_for(
+    pub async fn has_loaded(
         &self,
         key: &ConversationKey,
         runner: &Runner,
-        load: Load,
     ) -> Result<bool, WorkspaceError> {
         let kind = Kind::of(runner);
         let (own, pooled) = {
             let shelf = self.0.shelf.lock();
-            let own = shelf.own_passes(key, &kind, |warm| warm.has(load));
-            (own, shelf.has_pooled(&kind, load))
+            let own = shelf.own_passes(key, &kind, Warm::is_loaded);
+            (own, shelf.has_pooled(&kind, Load::Full))
         };
         match own {
-            Some(passes) => Ok(passes),
+            Some(is_loaded) => Ok(is_loaded),
             // Only a new conversation gets one from the pool.
             None => Ok(pooled && self.0.workspaces.find(key).await?.is_none()),
         }

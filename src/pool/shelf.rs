@@ -297,10 +297,10 @@ impl<S> Shelf<S> {
             .or_else(|| self.will_have_own(key, kind).then_some(true))
     }
 
-    /// Whether one with at least this load waits for a new conversation.
+    /// Whether one with this load waits for a new conversation.
     pub(super) fn has_pooled(&self, kind: &Kind, load: Load) -> bool {
         let book = self.kinds.get(kind);
-        book.is_some_and(|book| book.pooled.iter().any(|pooled| pooled.load >= load))
+        book.is_some_and(|book| book.ready(load) > 0)
     }
 
     /// Claims the conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.

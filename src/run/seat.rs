@@ -168,13 +168,12 @@ impl Runs {
         prepared: &PreparedRun,
         has_kernel: bool,
     ) -> Result<Start, SeatError> {
-        if has_kernel {
+        if has_kernel || prepared.load() == Load::Light {
             return Ok(Start::Ready);
         }
         let (key, runner) = (prepared.conversation.key(), &prepared.runner);
-        let is_ready =
-            prepared.can_be_warm() && self.pool.is_ready_for(key, runner, prepared.load()).await?;
-        Ok(if is_ready { Start::Ready } else { Start::Slow })
+        let is_loaded = prepared.can_be_warm() && self.pool.has_loaded(key, runner).await?;
+        Ok(if is_loaded { Start::Ready } else { Start::Slow })
     }
 
     /// A sandbox for one run, warm if there is one that fits.

@@ -1,4 +1,4 @@
-//! What a conversation's programs have had loaded does not stay for ever.
+//! What a conversation's programs have loaded holds up no others, and does not stay for ever.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::support::server::Server;
 use crate::support::wait::within;
+use crate::support::{TestApp, eventually};
 
 const SETTINGS: &[(&str, &str)] = &[("POOL_SIZE", "0"), ("SANDBOX_LOADED_TTL", "5s")];
 const SETTLE: Duration = Duration::from_mins(1);
@@ -35,6 +36,27 @@ async fn libraries_that_no_program_names_any_more_are_given_back() {
         run("print(3)").await;
         assert_eq!(sandboxes(root.path()), own);
     }
+}
+
+#[tokio::test]
+async fn runs_that_load_libraries_leave_a_place_to_others() {
+    let app = TestApp::on_docker_with(&[("MAX_CONCURRENT_RUNS", "2"), ("POOL_SIZE", "0")]).await;
+    let run = async |conversation: &str, code: &str| {
+        let arguments =
+            json!({ "conversationId": conversation, "language": "python", "code": code });
+        app.call("run_code", arguments).await["stdout"].clone()
+    };
+    assert_eq!(run("other", "print(1)").await, "1\n");
+    let admission = &app.app.parts.gate.admission;
+    let counts = || (admission.running(), admission.waiting());
+    let pandas = "import pandas; print(pandas.Series([1, 2]).sum())";
+    let passes = async {
+        eventually("one loads, one waits", || counts() == (1, 1)).await;
+        (run("other", "print(2)").await, counts())
+    };
+    let (first, second, passed) = tokio::join!(run("a", pandas), run("b", pandas), passes);
+    assert_eq!((first, second), (json!("3\n"), json!("3\n")));
+    assert_eq!(passed, (json!("2\n"), (1, 1)));
 }
 
 fn docker(arguments: &[&str]) -> String {

@@ -186,29 +186,3 @@ async fn a_call_whose_run_waits_for_its_turn_is_answered() {
         (&json!("ok"), &json!("hi\n"))
     );
 }
-
-#[tokio::test]
-async fn who_has_a_sandbox_passes_by_those_whose_sandbox_has_to_start() {
-    let settings = [("MAX_CONCURRENT_RUNS", "2"), ("POOL_SIZE", "0")];
-    let app = TestApp::on_fake_with(&settings).await;
-    let fake = app.fake.clone().unwrap();
-    run_in(&app, "warm", "echo").await;
-    fake.slow_down(Duration::from_secs(3));
-    let admission = &app.app.parts.gate.admission;
-    let passes = async {
-        eventually("one starts, one waits", || {
-            (admission.running(), admission.waiting()) == (1, 1)
-        })
-        .await;
-        let passed = run_in(&app, "warm", "echo hi").await;
-        (passed, admission.running(), admission.waiting())
-    };
-    let (first, second, (passed, running, waiting)) =
-        tokio::join!(run_in(&app, "a", "echo"), run_in(&app, "b", "echo"), passes);
-    assert_eq!(
-        [&first["status"], &second["status"], &passed["stdout"]],
-        [&json!("ok"), &json!("ok"), &json!("hi\n")]
-    );
-    assert_eq!((running, waiting), (1, 1));
-    app.assert_nothing_is_left().await;
-}

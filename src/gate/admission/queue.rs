@@ -171,7 +171,7 @@ impl<T> Queue<T> {
         self.forget_idle(&of.party);
     }
 
-    /// Notes that a run which started slowly has what it needs.
+    /// Notes that a slow start is over.
     pub(super) fn end_slow_start(&mut self) {
         self.slow -= 1;
     }
