@@ -32,6 +32,8 @@ mod stats;
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use self::server::Server;
 use self::stats::Series;
 
@@ -152,7 +154,24 @@ async fn bursts() {
         let burst = cases::burst(&server, &name, cases::PRINT, count).await;
         burst.print(Some(baseline.median()));
     }
+    server.wait_until_full().await;
+    for series in beside_pandas(&server).await {
+        series.print(Some(baseline.median()));
+    }
     server.stop();
+}
+
+/// Many new conversations that load libraries, and one beside them that needs none.
+async fn beside_pandas(server: &Server) -> [Series; 2] {
+    let over = CancellationToken::new();
+    let name = "beside them, print(1)";
+    server.run(name, cases::PRINT).await;
+    let pandas = async {
+        let _over = over.clone().drop_guard();
+        cases::burst(server, "burst of 16 with pandas", cases::PANDAS, 16).await
+    };
+    let print = cases::runs_until(server, name, cases::PRINT, &over);
+    tokio::join!(pandas, print).into()
 }
 
 /// Little of each kind, for a look at how they stand to `docker run`.
