@@ -24,7 +24,7 @@ pub use self::conversations::{ConversationDetail, ConversationList, Conversation
 pub use self::error::AdminError;
 pub use self::page::{MAX_ROWS, PageQuery};
 pub use self::runs::{RunList, RunQuery, RunRow};
-pub use self::tenants::{TenantList, TenantRow};
+pub use self::tenants::{Limits, TenantList, TenantRow};
 pub use self::usage::{Grouping, UsageQuery, UsageReport};
 use crate::audit::Excerpt;
 use crate::conversation::ConversationKey;

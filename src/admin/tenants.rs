@@ -1,8 +1,9 @@
 //! Who uses the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::page::{Place, page};
 use super::{Admin, AdminError, PageQuery, shown_timestamp};
@@ -25,7 +26,7 @@ pub struct TenantList {
 pub struct TenantRow {
     name: String,
     tokens: Vec<TokenRow>,
-    limits: LimitsRow,
+    limits: Limits,
     conversations: usize,
     stored_bytes: u64,
     active_runs: usize,
@@ -43,16 +44,23 @@ struct TokenRow {
     last_used_at: Option<String>,
 }
 
-/// What a tenant may have: null where nothing is set.
-#[derive(Clone, Debug, Serialize)]
+/// What a tenant may have of the server; null: what the server has.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct LimitsRow {
+pub struct Limits {
+    /// Runs at the same time.
     max_runs: Option<usize>,
+    /// Kernels of stateful runs at the same time.
     max_kernels: Option<usize>,
+    /// Requests of all of its callers, such as `300/m`.
     rate_limit: Option<String>,
+    /// Bytes that its conversations may take.
     storage_limit: Option<u64>,
+    /// Bytes that one of its conversations may take.
     workspace_quota: Option<u64>,
-    languages: Option<Vec<String>>,
+    /// The languages that it may use.
+    languages: Option<BTreeSet<String>>,
+    /// Whether its programs may use the network, as far as the server has one.
     network: bool,
 }
 
@@ -81,7 +89,7 @@ impl Admin {
             TenantRow {
                 name: tenant.name().to_owned(),
                 tokens: found.known.tokens.into_iter().map(TokenRow::of).collect(),
-                limits: LimitsRow::of(&found.known.limits),
+                limits: Limits::from(&*found.known.limits),
                 conversations: found.conversations,
                 stored_bytes: found.stored_bytes,
                 active_runs: found.active_runs,
@@ -129,16 +137,15 @@ impl TokenRow {
     }
 }
 
-impl LimitsRow {
-    fn of(limits: &TenantLimits) -> Self {
-        let languages = limits.languages.as_ref();
+impl From<&TenantLimits> for Limits {
+    fn from(limits: &TenantLimits) -> Self {
         Self {
             max_runs: limits.max_runs,
             max_kernels: limits.max_kernels,
             rate_limit: limits.rate.map(|rate| rate.to_string()),
             storage_limit: limits.storage,
             workspace_quota: limits.quota,
-            languages: languages.map(|names| names.iter().cloned().collect()),
+            languages: limits.languages.clone(),
             network: limits.network.may_be_used(),
         }
     }

@@ -1,14 +1,12 @@
 //! `GET /api/v1/me`: whom the server takes the caller for, so that people see that before they begin.
 
-use std::collections::BTreeSet;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::Failures;
-use crate::access::TenantLimits;
+use crate::admin::Limits;
 use crate::http::HttpState;
 use crate::http::entrance::{Entrance, Way};
 use crate::scope::Scopes;
@@ -32,40 +30,6 @@ pub(super) struct Me {
     scopes: Scopes,
     /// What the tenant may have of the server.
     limits: Limits,
-}
-
-/// What a tenant may have of the server; null: what the server has.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct Limits {
-    /// Runs at the same time.
-    max_runs: Option<usize>,
-    /// Kernels of stateful runs at the same time.
-    max_kernels: Option<usize>,
-    /// Requests of all of its callers, such as `300/m`.
-    rate_limit: Option<String>,
-    /// Bytes that its conversations may take.
-    storage_limit: Option<u64>,
-    /// Bytes that one of its conversations may take.
-    workspace_quota: Option<u64>,
-    /// The languages that it may use.
-    languages: Option<BTreeSet<String>>,
-    /// Whether its programs may use the network, as far as the server has one.
-    network: bool,
-}
-
-impl From<&TenantLimits> for Limits {
-    fn from(limits: &TenantLimits) -> Self {
-        Self {
-            max_runs: limits.max_runs,
-            max_kernels: limits.max_kernels,
-            rate_limit: limits.rate.as_ref().map(ToString::to_string),
-            storage_limit: limits.storage,
-            workspace_quota: limits.quota,
-            languages: limits.languages.clone(),
-            network: limits.network.may_be_used(),
-        }
-    }
 }
 
 /// Who the caller is
