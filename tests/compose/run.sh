@@ -409,6 +409,7 @@ check "in a volume: the firewall's services let programs have the network" netwo
 check "in a volume: a conversation is deleted" deletes
 check "in a volume: files outlive a server that is killed" outlives_a_kill
 check "in a volume: a volume that is not there is refused" unknown_volume_is_refused
+check "in a volume: each conversation has a user" each_has_a_user
 check "in a volume: another volume is told" other_volume_is_told
 check "in a volume: down" down
 check "in a volume: down leaves nothing" nothing_is_left

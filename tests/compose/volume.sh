@@ -114,6 +114,29 @@ unknown_volume_is_refused() {
     ! docker volume inspect elsewhere
 }
 
+# By the override that docs/operating.md has for it.
+each_has_a_user() {
+    cat >"$work/users.yml" <<'END'
+services:
+  server:
+    user: "0:0"
+    cap_add: [CHOWN, DAC_OVERRIDE, FOWNER]
+    environment:
+      SANDBOX_UIDS: 70000-71999
+END
+    local files=("${FILES[@]}") owners
+    FILES+=(--file "$work/users.yml")
+    compose rm --force --stop server
+    start
+    run_in_new third | tee /dev/stderr | jq -e '.stdout == "third\n"'
+    # One from before is given to a user of its own with its files.
+    call run_code '{"conversationId": "second", "language": "shell", "code": "cat name; id -u"}' | tee /dev/stderr |
+        jq -e '.stdout | test("^second\n7[01][0-9]{3}\n$")'
+    mapfile -t owners < <(in_volume bash -c 'stat -c %u /files/*/name' | tee /dev/stderr | sort -u | grep -x '7[01]...')
+    ((${#owners[@]} == 2))
+    FILES=("${files[@]}")
+}
+
 # It is there, but is not what is mounted.
 other_volume_is_told() {
     docker volume create elsewhere
