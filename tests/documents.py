@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
-NOT_OURS = {".git", ".build", "node_modules", "sandboxes", "target", "vendor", ".venv"}
+NOT_OURS = {".git", ".build", "node_modules", "sandboxes", "target", ".venv"}
 # Somebody who is new here reads these first, so they stay short.
 MAX_BYTES = {"ARCHITECTURE.md": 10_240, "SECURITY.md": 4_096}
 # Documents that say where things are in the sources.
