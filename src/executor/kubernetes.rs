@@ -123,9 +123,7 @@ impl KubernetesExecutor {
                     // It does not run yet: its node does not know it, or has not got its engine, or the cluster has not
                     // heard from that.
                     Err(
-                        ClusterError::Refused(_)
-                        | ClusterError::Failed(_)
-                        | ClusterError::StoreAway(_),
+                        ClusterError::Refused(_) | ClusterError::Failed(_) | ClusterError::Away(_),
                     ) => {}
                     Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),

@@ -10,9 +10,9 @@ use crate::executor::{ErrorKind, ExecutorError};
 
 /// What a request to create a pod is answered with when its namespace has used up what it may have.
 const OVER_QUOTA: &str = "exceeded quota";
-/// What it is answered with when the cluster's store is away: as forbidden where that could not be looked up, as a failure
-/// where it could not be kept.
-const STORE_AWAY: &str = "rpc error: code = Unavailable";
+/// What a request is answered with when something behind the API server is away, such as the cluster's store: as forbidden
+/// where that could not be looked up, as a failure where it could not be kept.
+const AWAY: &str = "rpc error: code = Unavailable";
 
 /// Why a cluster did not do what it was asked to.
 #[derive(Debug, Error)]
@@ -33,8 +33,8 @@ pub(super) enum ClusterError {
     #[error("the API server could not be asked: {0}")]
     Lost(String),
     /// It could be asked, and something that it needs could not.
-    #[error("{0}")]
-    StoreAway(String),
+    #[error("the API server could not reach what it needs: {0}")]
+    Away(String),
     /// It does not know who asks, or does not let it.
     #[error(
         "the API server does not allow it: {0}. The Role of the server is in docs/kubernetes.md"
@@ -76,9 +76,7 @@ impl ClusterError {
     const fn kind(&self) -> ErrorKind {
         match self {
             Self::Absent => ErrorKind::Absent,
-            Self::Slow(_) | Self::Lost(_) | Self::StoreAway(_) | Self::Busy(_) => {
-                ErrorKind::Unavailable
-            }
+            Self::Slow(_) | Self::Lost(_) | Self::Away(_) | Self::Busy(_) => ErrorKind::Unavailable,
             Self::Unconfigured(_) | Self::Forbidden(_) => ErrorKind::Unusable,
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
@@ -108,7 +106,7 @@ impl From<kube::Error> for ClusterError {
             return match status.code {
                 401 => Self::Forbidden(message),
                 403 if message.contains(OVER_QUOTA) => Self::OverQuota(message),
-                403 | 500.. if message.contains(STORE_AWAY) => Self::StoreAway(message),
+                403 | 500.. if message.contains(AWAY) => Self::Away(message),
                 // Also of pods that PodSecurity refuses.
                 403 => Self::Forbidden(message),
                 404 => Self::NotFound(message),
