@@ -55,6 +55,7 @@ use crate::config::RunLimits;
 use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
 use crate::files::ConversationFiles;
+use crate::gate::admission::SlowStart;
 use crate::gate::{Gate, Stop, Visit, Wants};
 use crate::kernels::{KernelTurn, Kernels};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
@@ -182,26 +183,22 @@ impl Runs {
         prepared.set_network(&entered.network);
         timing.begin();
         let turn = if request.stateful {
-            let turn = self.turn(&prepared, request.kernel, || progress.wait_for_kernel());
-            let turn = async { Ok::<_, NotBegun>(turn.await?) };
+            let turn = self.await_turn(&prepared, request.kernel, progress);
             // Boxed, because it is large and few runs need it.
-            let turn = entered.stop.unless(Box::pin(turn)).await?;
-            progress.set_entering();
-            Some(turn)
+            Some(entered.stop.unless(Box::pin(turn)).await?)
         } else {
             None
         };
-        let has_kernel = turn.as_ref().is_some_and(KernelTurn::keeps_kernel);
-        let start = async { Ok::<_, NotBegun>(self.start(&prepared, has_kernel).await?) };
-        let start = entered.stop.unless(start).await?;
+        let start = self.start(&prepared, turn.as_ref());
         let report = |position| progress.wait_at(position);
         entered.admit(start, report).await?;
-        let slow_start = entered.take_slow_start();
         prepared.set_network(&entered.network);
         timing.end(Phase::Queue);
         progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
-        let (mut seat, workspace) = entered.stop.unless(seat).await?;
+        let slow = entered.take_slow_start();
+        let (seated, slow) = SlowStart::during(slow, entered.stop.unless(seat)).await;
+        let (mut seat, workspace) = seated?;
         // Boxed, because it is large and few runs need it.
         let opened = Box::pin(seat.open_network(&prepared.network));
         let opened = async { Ok::<_, NotBegun>(opened.await?) };
@@ -212,19 +209,26 @@ impl Runs {
             progress,
             stop: &entered.stop,
         };
-        let slow_start = slow_start.filter(|_| !seat.has_loaded(&prepared));
-        let ran = self.run_seated(seat, job, timing);
-        let mut ran = match slow_start {
-            // Boxed, because it is large and few runs need it.
-            Some(slow_start) => Box::pin(slow_start.until_loaded(ran)).await,
-            None => ran.await,
-        };
+        let slow = slow.filter(|_| !seat.is_loaded());
+        let (mut ran, _) = SlowStart::during(slow, self.run_seated(seat, job, timing)).await;
         if let (Ok(outcome), Some((list, traffic))) = (&mut ran, traffic) {
             let report = traffic.report();
             self.metrics.count_traffic(&report);
             outcome.add_network(report, &list);
         }
         ran
+    }
+
+    async fn await_turn(
+        &self,
+        prepared: &PreparedRun,
+        kernel: KernelWish,
+        progress: &Progress,
+    ) -> Result<KernelTurn, NotBegun> {
+        let turn = self.turn(prepared, kernel, || progress.wait_for_kernel());
+        let turn = turn.await?;
+        progress.set_entering();
+        Ok(turn)
     }
 
     /// The answer for the caller.

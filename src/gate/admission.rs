@@ -4,19 +4,18 @@
 //! and both have only a limited number of runs at a time. So one that asks for a hundred runs delays another's by no more
 //! than those in progress and one more. Within a conversation, runs are served in the order in which they came.
 //!
-//! Runs that start slowly, with large libraries to be loaded, have only half of the permits until these are there. So
-//! those that need a moment pass by those that keep a core busy first.
+//! At most half of the permits are for runs that start slowly, since large libraries are still to be loaded for them. So
+//! short runs need not wait for those.
 
 mod queue;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, interval, sleep, sleep_until};
+use tokio::time::{Instant, interval, sleep_until};
 
 use self::queue::{Queue, QueueTicket, Share};
 use crate::access::Access;
@@ -30,8 +29,8 @@ const ROOM_RETRY: Duration = Duration::from_secs(10);
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// When a caller that is turned away may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How long large libraries take to load at most, while others load theirs.
-const LONGEST_LOAD: Duration = Duration::from_secs(5);
+/// How long a run that loads large libraries counts as one, at most: about as long as it takes while others load theirs.
+const SLOW_FOR: Duration = Duration::from_secs(5);
 
 /// How many may run at once. Every run and install asks here for its permit.
 #[derive(Clone, Debug)]
@@ -80,7 +79,11 @@ pub struct Permit {
 
 /// The right to start slowly, which is part of a [`Permit`]. Dropping it lets another run do so.
 #[derive(Debug)]
-pub struct SlowStart(Admission);
+pub struct SlowStart {
+    admission: Admission,
+    /// Nobody sees when libraries are loaded, so it ends by itself.
+    ends: Instant,
+}
 
 /// Why a run was turned away.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -271,8 +274,8 @@ impl Admission {
         &self.0.config
     }
 
-    /// How many sandboxes may be started ahead at a time, of `max`: none while runs wait because all permits are taken, and
-    /// not because of their conversation, and one while there are runs, so that most of the processor is theirs.
+    /// How many sandboxes may be started ahead at a time, of `max`: none while runs wait because all permits are taken, or
+    /// all that are for slow starts, and not because of their conversation, and one while there are runs, so that most of the processor is theirs.
     pub fn allowed_starts(&self, max: usize) -> usize {
         let queue = self.0.queue.lock();
         match queue.running() {
@@ -308,7 +311,10 @@ impl Admission {
         Permit {
             admission: self.clone(),
             of: of.clone(),
-            slow: (of.start == Start::Slow).then(|| SlowStart(self.clone())),
+            slow: (of.start == Start::Slow).then(|| SlowStart {
+                admission: self.clone(),
+                ends: Instant::now() + SLOW_FOR,
+            }),
         }
     }
 
@@ -349,22 +355,25 @@ impl Permit {
 }
 
 impl SlowStart {
-    /// The result of work at the beginning of which something is loaded, and which nobody sees the end of: it is over when
-    /// the work is, or after the longest time that it takes.
-    pub async fn until_loaded<T>(self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    /// The result of work that has this right, if there is one, and the right if it has not ended by then.
+    pub async fn during<T>(slow: Option<Self>, work: impl Future<Output = T>) -> (T, Option<Self>) {
+        let Some(slow) = slow else {
+            return (work.await, None);
+        };
+        // Boxed, because it is large and few runs need it.
+        let mut work = Box::pin(work);
         tokio::select! {
             biased;
-            done = &mut work => return done,
-            () = sleep(LONGEST_LOAD) => drop(self),
+            done = &mut work => return (done, Some(slow)),
+            () = sleep_until(slow.ends) => drop(slow),
         }
-        work.await
+        (work.await, None)
     }
 }
 
 impl Drop for SlowStart {
     fn drop(&mut self) {
-        let mut queue = self.0.0.queue.lock();
+        let mut queue = self.admission.0.queue.lock();
         queue.end_slow_start();
         serve(&mut queue);
     }
@@ -386,7 +395,12 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.admission.0.queue.lock().give_up(self.of, self.ticket);
+        {
+            let mut queue = self.admission.0.queue.lock();
+            queue.give_up(self.of, self.ticket);
+            // A run of its conversation that was behind it may be next.
+            serve(&mut queue);
+        }
         // Its turn came, but nobody took it.
         if self.permit.try_recv().is_ok() {
             drop(self.admission.permit(self.of));

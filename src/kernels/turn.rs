@@ -12,7 +12,7 @@ use crate::egress::HostAccess;
 use crate::executor::ContainerId;
 use crate::executor::spec::NetworkAccess;
 use crate::pool::Lease;
-use crate::runner::Runner;
+use crate::runner::{Load, Runner};
 use crate::workspace::{Deleted, Workspace};
 
 /// A sandbox whose interpreter stays. Dropping it removes the container.
@@ -23,6 +23,8 @@ pub struct Kernel {
     network: NetworkAccess,
     /// What the interpreter read from its environment when it started.
     env: BTreeMap<String, String>,
+    /// What its cells have had loaded, or what was before them.
+    load: Load,
     /// Counts what it holds, while it is idle.
     deleted: Option<Deleted>,
 }
@@ -36,6 +38,8 @@ pub struct Needs<'a> {
     pub network: &'a NetworkAccess,
     /// The environment of the run.
     pub env: &'a BTreeMap<String, String>,
+    /// What its program names.
+    pub load: Load,
 }
 
 impl Needs<'_> {
@@ -56,6 +60,7 @@ impl Kernel {
             image_id: needs.runner.image_id.clone(),
             network: needs.network.clone(),
             env: needs.early_env(),
+            load: needs.load,
             deleted: None,
         }
     }
@@ -215,9 +220,17 @@ impl KernelTurn {
         false
     }
 
-    /// Whether the run will have the kernel that is there, as far as is known before its workspace is.
-    pub fn keeps_kernel(&self) -> bool {
-        !self.restart && matches!(&self.hold, Hold::Ready(kernel) if kernel.is_alive())
+    /// Whether the kernel that is there has this loaded, and the run does not want another one.
+    pub fn has_loaded(&self, load: Load) -> bool {
+        let has_it = |kernel: &Kernel| kernel.load >= load && kernel.is_alive();
+        !self.restart && matches!(&self.hold, Hold::Ready(kernel) if has_it(kernel))
+    }
+
+    /// Notes what the program of a cell names, which is loaded from then on.
+    pub fn note_load(&mut self, load: Load) {
+        if let Hold::Ready(kernel) = &mut self.hold {
+            kernel.load = kernel.load.max(load);
+        }
     }
 
     /// Keeps room for a new kernel, for which another conversation's may have to make way.

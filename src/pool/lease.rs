@@ -221,6 +221,11 @@ impl Lease {
         self.pool.is_old(&self.sandbox)
     }
 
+    /// Whether large libraries are loaded in it, ahead or by its programs.
+    pub fn is_loaded(&self) -> bool {
+        self.load == Load::Full || self.used.is_some()
+    }
+
     /// What was loaded in it when its interpreter was parked.
     pub fn load(&self) -> Load {
         self.load

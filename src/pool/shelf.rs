@@ -282,25 +282,20 @@ impl<S> Shelf<S> {
             .map(|(kind, _)| kind.clone())
     }
 
-    /// Whether the sandbox that a run of this conversation would get passes, or will soon be there; `None` if it has none of
-    /// its own.
+    /// Whether the sandbox of its own that a run of this conversation would get passes. One that is being scrubbed does: its
+    /// last program may have been like the next.
     pub(super) fn own_passes(
         &self,
         key: &ConversationKey,
         kind: &Kind,
         passes: impl Fn(&S) -> bool,
-    ) -> Option<bool> {
+    ) -> bool {
         let mut owned = self.owned.iter().rev();
         let found = owned.find(|owned| owned.key == *key && owned.kind == *kind);
-        found
-            .map(|owned| passes(&owned.sandbox))
-            .or_else(|| self.will_have_own(key, kind).then_some(true))
-    }
-
-    /// Whether one with this load waits for a new conversation.
-    pub(super) fn has_pooled(&self, kind: &Kind, load: Load) -> bool {
-        let book = self.kinds.get(kind);
-        book.is_some_and(|book| book.ready(load) > 0)
+        found.map_or_else(
+            || self.is_scrubbing(key, kind),
+            |owned| passes(&owned.sandbox),
+        )
     }
 
     /// Claims the conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.

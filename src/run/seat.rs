@@ -35,12 +35,12 @@ impl Seat {
         }
     }
 
-    /// Whether everything is loaded that the program should find.
-    pub(super) fn has_loaded(&self, prepared: &PreparedRun) -> bool {
+    /// Whether everything is loaded by now that a run which started slowly waits for.
+    pub(super) fn is_loaded(&self) -> bool {
         match self {
-            Self::Sandbox(lease) => lease.load() >= prepared.load(),
-            // It is loaded before there is a kernel.
-            Self::Kernel(..) => true,
+            Self::Sandbox(lease) => lease.is_loaded(),
+            // For a new kernel it was loaded before; one that was there loads it with the cell.
+            Self::Kernel(_, source) => *source != SandboxSource::Kernel,
         }
     }
 
@@ -111,6 +111,7 @@ impl PreparedRun {
             runner: &self.runner,
             network: &self.network,
             env: &self.program.env,
+            load: self.load(),
         }
     }
 
@@ -163,17 +164,21 @@ impl Runs {
     }
 
     /// How soon the run can begin, as things are.
-    pub(super) async fn start(
-        &self,
-        prepared: &PreparedRun,
-        has_kernel: bool,
-    ) -> Result<Start, SeatError> {
-        if has_kernel || prepared.load() == Load::Light {
-            return Ok(Start::Ready);
+    pub(super) fn start(&self, prepared: &PreparedRun, turn: Option<&KernelTurn>) -> Start {
+        let (key, runner, load) = (
+            prepared.conversation.key(),
+            &prepared.runner,
+            prepared.load(),
+        );
+        let has_loaded = || match turn {
+            Some(turn) => turn.has_loaded(load),
+            None => prepared.can_be_warm() && self.pool.has_loaded(key, runner),
+        };
+        if load == Load::Light || has_loaded() {
+            Start::Ready
+        } else {
+            Start::Slow
         }
-        let (key, runner) = (prepared.conversation.key(), &prepared.runner);
-        let is_loaded = prepared.can_be_warm() && self.pool.has_loaded(key, runner).await?;
-        Ok(if is_loaded { Start::Ready } else { Start::Slow })
     }
 
     /// A sandbox for one run, warm if there is one that fits.
@@ -227,6 +232,7 @@ impl Runs {
         if turn.has_kernel_for(found.as_ref())
             && let Some(workspace) = found
         {
+            turn.note_load(prepared.load());
             return Ok((
                 Seat::Kernel(Box::new(turn), SandboxSource::Kernel),
                 workspace,

@@ -48,7 +48,7 @@ pub(super) const RUNS: &[Variable] = &[
     variable(
         "MAX_CONCURRENT_RUNS",
         "",
-        "runs at the same time; default: four per core, as far as they fit into three quarters of the memory",
+        "runs at the same time, at most half of them loading large libraries; default: four per core, as far as they fit into three quarters of the memory",
     ),
     variable(
         "MAX_RUNS_PER_CONVERSATION",

@@ -245,7 +245,10 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn is_crowded(&self) -> bool {
-        self.waiting > 0 && self.running >= self.limits.all.running
+        let slow_waits = || self.parties.values().any(PartyRuns::has_slow_waiting);
+        self.waiting > 0
+            && (self.running >= self.limits.all.running
+                || !self.may_start(Start::Slow) && slow_waits())
     }
 
     fn may_start(&self, start: Start) -> bool {

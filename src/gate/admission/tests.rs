@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 use super::*;
 
@@ -214,19 +215,36 @@ async fn runs_that_start_slowly_leave_half_of_the_permits_to_others() {
 async fn a_slow_start_is_over_when_its_work_is_or_takes_too_long() {
     let gate = gate(2, 2, 8);
     let mut first = acquire_slow(&gate, 1).await.unwrap();
-    let start = first.take_slow_start().unwrap();
     let begun = Instant::now();
-    let computes = start.until_loaded(sleep(LONGEST_LOAD * 3));
+    let computes = SlowStart::during(first.take_slow_start(), sleep(SLOW_FOR * 3));
     let second = async {
         let mut second = acquire_slow(&gate, 2).await.unwrap();
-        assert_eq!(begun.elapsed(), LONGEST_LOAD);
-        second.take_slow_start().unwrap()
+        assert_eq!(begun.elapsed(), SLOW_FOR);
+        second.take_slow_start()
     };
-    let ((), start) = tokio::join!(computes, second);
-    assert_eq!(begun.elapsed(), LONGEST_LOAD * 3);
+    let (((), over), slow) = tokio::join!(computes, second);
+    assert_eq!((begun.elapsed(), over.is_none()), (SLOW_FOR * 3, true));
     drop(first);
-    start.until_loaded(async {}).await;
-    acquire_slow(&gate, 3).await.unwrap();
+    // The second one has had its time too, and ends at once.
+    let ((), over) = SlowStart::during(slow, tokio::task::yield_now()).await;
+    assert!(over.is_none());
+    let mut third = acquire_slow(&gate, 3).await.unwrap();
+    let ((), goes_on) = SlowStart::during(third.take_slow_start(), sleep(SLOW_FOR / 2)).await;
+    assert!(goes_on.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_lets_the_next_of_its_conversation_in_at_once() {
+    let gate = gate(2, 2, 8);
+    let _slow = acquire_slow(&gate, 1).await.unwrap();
+    let mut earlier = Box::pin(acquire_slow(&gate, 2));
+    let mut later = Box::pin(acquire(&gate, 2));
+    assert!(futures::poll!(&mut earlier).is_pending());
+    assert!(futures::poll!(&mut later).is_pending());
+    assert_eq!(gate.allowed_starts(2), 0, "the cores are busy");
+    drop(earlier);
+    assert!(futures::poll!(&mut later).is_ready());
+    assert_eq!(gate.allowed_starts(2), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,9 +50,9 @@ impl<S> Shelf<S> {
         claim
     }
 
-    /// Whether a sandbox of this conversation is on its way back that is worth waiting for.
-    pub(super) fn will_have_own(&self, key: &ConversationKey, kind: &Kind) -> bool {
-        self.is_coming(key, kind, |back| back != ReadyAfter::FullLoad)
+    /// Whether a sandbox of this conversation will be back as it was.
+    pub(super) fn is_scrubbing(&self, key: &ConversationKey, kind: &Kind) -> bool {
+        self.is_coming(key, kind, |back| back == ReadyAfter::Scrub)
     }
 
     /// Whether a run waits for a sandbox on its way back, or nobody wants it any more.

@@ -52,6 +52,14 @@ impl<T> PartyRuns<T> {
         self.waiting
     }
 
+    /// Whether one waits that starts slowly.
+    pub(super) fn has_slow_waiting(&self) -> bool {
+        let waiting = self.conversations.values().flat_map(|runs| &runs.waiting);
+        waiting
+            .into_iter()
+            .any(|waiter| waiter.start == Start::Slow)
+    }
+
     /// How many runs of a conversation there are, and how many wait.
     pub(super) fn of(&self, key: &ConversationKey) -> (usize, usize) {
         self.conversations
