@@ -48,6 +48,152 @@ fn count(of: &[usize], counts: impl Fn(usize) -> bool) -> usize {
     of.iter().filter(|one| counts(**one)).count()
 }
 
+/// The books beside what they should say.
+struct Model {
+    queue: Queue<()>,
+    limits: Limits,
+    of_tenant: Share,
+    running: Vec<usize>,
+    /// Those whose slow start goes on.
+    slow: Vec<usize>,
+    waiting: Vec<Waits>,
+}
+
+type Checked = Result<(), TestCaseError>;
+
+impl Model {
+    fn new(limits: Limits, of_tenant: Share) -> Self {
+        Self {
+            queue: Queue::new(limits),
+            limits,
+            of_tenant,
+            running: Vec::new(),
+            slow: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, step: Step) -> Checked {
+        match step {
+            Step::Ask(who, start) => self.ask(who, start)?,
+            Step::Load(which) if !self.slow.is_empty() => {
+                self.slow.swap_remove(which % self.slow.len());
+                self.queue.end_slow_start();
+            }
+            Step::GiveUp(which) if !self.waiting.is_empty() => {
+                let gone = self.waiting.remove(which % self.waiting.len());
+                self.queue
+                    .give_up(&claimant(gone.who, gone.start), gone.ticket);
+            }
+            Step::End(which) if !self.running.is_empty() => self.end(which),
+            Step::Load(_) | Step::GiveUp(_) | Step::End(_) => {}
+        }
+        while let Some((served, ())) = self.queue.serve() {
+            self.see_served(&served)?;
+        }
+        self.check()
+    }
+
+    fn ask(&mut self, who: usize, start: Start) -> Checked {
+        let of = claimant(who, start);
+        match self.queue.try_enter(&of, self.of_tenant) {
+            Ok(true) => {
+                let overtakes = self.waiting.iter().any(|waits| waits.who == who);
+                prop_assert!(!overtakes, "{who} overtakes itself");
+                self.begin(who, start);
+            }
+            Ok(false) => self.waiting.push(Waits {
+                who,
+                start,
+                ticket: self.queue.join(&of, self.of_tenant, ()),
+                seen: Vec::new(),
+                seen_of_others: 0,
+            }),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, who: usize, start: Start) {
+        self.running.push(who);
+        self.slow.extend((start == Start::Slow).then_some(who));
+    }
+
+    fn end(&mut self, which: usize) {
+        let who = self.running.swap_remove(which % self.running.len());
+        self.queue.leave(&claimant(who, Start::Ready));
+        let of_it = |of: &[usize]| count(of, |one| one == who);
+        // No more of its runs can start slowly than there are.
+        if of_it(&self.slow) > of_it(&self.running) {
+            let index = self.slow.iter().position(|one| *one == who).unwrap();
+            self.slow.remove(index);
+            self.queue.end_slow_start();
+        }
+    }
+
+    /// Whether this one of those that wait could be served: the first of its conversation.
+    fn may_begin(&self, index: usize) -> bool {
+        let Waits { who, start, .. } = self.waiting[index];
+        let running = |counts: &dyn Fn(usize) -> bool| count(&self.running, counts);
+        self.waiting[..index].iter().all(|waits| waits.who != who)
+            && running(&|one| one == who) < self.limits.of_one.running
+            && running(&|one| one / 2 == who / 2) < self.of_tenant.running
+            && (start == Start::Ready || self.slow.len() < self.limits.slow)
+    }
+
+    fn see_served(&mut self, served: &Claimant) -> Checked {
+        let is_it = |who: &usize| claimant(*who, served.start) == *served;
+        let who = (0..4).find(is_it).unwrap();
+        let index = self.waiting.iter().position(|waits| waits.who == who);
+        let waited = self.waiting.remove(index.unwrap());
+        prop_assert_eq!(waited.start, served.start);
+        self.begin(who, served.start);
+        let next = (0..self.waiting.len()).filter(|index| self.may_begin(*index));
+        let next: Vec<_> = next.collect();
+        let (own, others): (Vec<_>, Vec<_>) = next
+            .into_iter()
+            .partition(|index| self.waiting[*index].who / 2 == who / 2);
+        // Within a tenant, conversations take turns.
+        for index in own {
+            let first = &mut self.waiting[index];
+            if first.who != who {
+                first.seen.push(who);
+                let times = count(&first.seen, |one| one == who);
+                prop_assert!(times <= 1, "{:?} of {}", first.seen, first.who);
+            }
+        }
+        // And so do tenants: while one waits that may run, another is served once.
+        let of_its_tenant = |waits: &&mut Waits| waits.who / 2 == who / 2;
+        for waits in self.waiting.iter_mut().filter(of_its_tenant) {
+            waits.seen_of_others = 0;
+        }
+        if let Some(index) = others.first() {
+            let first = &mut self.waiting[*index];
+            first.seen_of_others += 1;
+            prop_assert!(first.seen_of_others <= 1, "{} waits", first.who);
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Checked {
+        let Limits { all, of_one, slow } = self.limits;
+        prop_assert!(self.running.len() <= all.running);
+        prop_assert!(self.slow.len() <= slow);
+        for who in 0..4 {
+            prop_assert!(count(&self.running, |one| one == who) <= of_one.running);
+            let of_tenant = count(&self.running, |one| one / 2 == who / 2);
+            prop_assert!(of_tenant <= self.of_tenant.running);
+        }
+        prop_assert_eq!(self.queue.waiting(), self.waiting.len());
+        for waits in &self.waiting {
+            let of = claimant(waits.who, waits.start);
+            let position = self.queue.position(&of, waits.ticket);
+            prop_assert!(position.is_some_and(|position| position <= self.waiting.len()));
+        }
+        Ok(())
+    }
+}
+
 proptest! {
     #[test]
     fn turns_are_fair_and_limits_hold(
@@ -62,88 +208,10 @@ proptest! {
             of_one: Share { running: max_running_of_one, queued: 10 },
             slow: max_slow,
         };
-        let share = Share { running: max_running_of_tenant, queued: 15 };
-        let mut queue: Queue<()> = Queue::new(limits);
-        let (mut running, mut waiting): (Vec<usize>, Vec<Waits>) = Default::default();
-        // Those whose slow start goes on.
-        let mut slow: Vec<usize> = Vec::new();
+        let of_tenant = Share { running: max_running_of_tenant, queued: 15 };
+        let mut model = Model::new(limits, of_tenant);
         for step in steps {
-            match step {
-                Step::Ask(who, start) => match queue.try_enter(&claimant(who, start), share) {
-                    Ok(true) => {
-                        prop_assert!(waiting.iter().all(|waits| waits.who != who), "{who} overtakes itself");
-                        running.push(who);
-                        slow.extend((start == Start::Slow).then_some(who));
-                    }
-                    Ok(false) => {
-                        let ticket = queue.join(&claimant(who, start), share, ());
-                        waiting.push(Waits { who, start, ticket, seen: Vec::new(), seen_of_others: 0 });
-                    }
-                    Err(_) => {}
-                },
-                Step::Load(which) if !slow.is_empty() => {
-                    slow.swap_remove(which % slow.len());
-                    queue.end_slow_start();
-                }
-                Step::GiveUp(which) if !waiting.is_empty() => {
-                    let gone = waiting.remove(which % waiting.len());
-                    queue.give_up(&claimant(gone.who, gone.start), gone.ticket);
-                }
-                Step::End(which) if !running.is_empty() => {
-                    let who = running.swap_remove(which % running.len());
-                    queue.leave(&claimant(who, Start::Ready));
-                    // No more of its runs can start slowly than there are.
-                    if count(&slow, |one| one == who) > count(&running, |one| one == who) {
-                        slow.remove(slow.iter().position(|one| *one == who).unwrap());
-                        queue.end_slow_start();
-                    }
-                }
-                Step::Load(_) | Step::GiveUp(_) | Step::End(_) => {}
-            }
-            while let Some((served, ())) = queue.serve() {
-                let start = served.start;
-                let who = (0..4).find(|who| claimant(*who, start) == served).unwrap();
-                let index = waiting.iter().position(|waits| waits.who == who).unwrap();
-                prop_assert_eq!(waiting.remove(index).start, start);
-                running.push(who);
-                slow.extend((start == Start::Slow).then_some(who));
-                let may_start = |start| start == Start::Ready || slow.len() < max_slow;
-                let may_run = |other: usize| {
-                    count(&running, |one| one == other) < max_running_of_one
-                        && count(&running, |one| one / 2 == other / 2) < max_running_of_tenant
-                };
-                // Within a tenant, conversations take turns.
-                for other in (0..4).filter(|other| *other != who && other / 2 == who / 2 && may_run(*other)) {
-                    let first = waiting.iter_mut().find(|waits| waits.who == other);
-                    if let Some(first) = first.filter(|first| may_start(first.start)) {
-                        first.seen.push(who);
-                        prop_assert!(count(&first.seen, |one| one == who) <= 1, "{:?} of {other}", first.seen);
-                    }
-                }
-                // And so do tenants: while one waits that may run, another is served once.
-                for waits in waiting.iter_mut().filter(|waits| waits.who / 2 == who / 2) {
-                    waits.seen_of_others = 0;
-                }
-                // Of each conversation, only the first may be next.
-                let mut is_first = [true; 4];
-                let of_another = |waits: &&mut Waits| {
-                    let is_first = std::mem::take(&mut is_first[waits.who]);
-                    is_first && waits.who / 2 != who / 2 && may_run(waits.who) && may_start(waits.start)
-                };
-                if let Some(first) = waiting.iter_mut().find(of_another) {
-                    first.seen_of_others += 1;
-                    prop_assert!(first.seen_of_others <= 1, "{} waits", first.who);
-                }
-            }
-            prop_assert!(running.len() <= max_running);
-            prop_assert!(slow.len() <= max_slow);
-            prop_assert!((0..4).all(|who| count(&running, |one| one == who) <= max_running_of_one));
-            prop_assert!((0..2).all(|of| count(&running, |one| one / 2 == of) <= max_running_of_tenant));
-            prop_assert_eq!(queue.waiting(), waiting.len());
-            for waits in &waiting {
-                let position = queue.position(&claimant(waits.who, waits.start), waits.ticket);
-                prop_assert!(position.is_some_and(|position| position <= waiting.len()));
-            }
+            model.take(step)?;
         }
     }
 }
