@@ -28,7 +28,6 @@ mod cut;
 mod keeper;
 mod lease;
 mod nodes;
-mod readiness;
 mod shelf;
 mod start;
 mod unload;
@@ -164,6 +163,11 @@ struct Warm {
 }
 
 impl Warm {
+    /// Whether large libraries are loaded in it, ahead or by its programs.
+    fn is_loaded(&self) -> bool {
+        self.load == Load::Full || self.used.is_some()
+    }
+
     /// With an interpreter that was parked just now.
     fn used_when_parked(load: Load) -> Option<Instant> {
         (load == Load::Full).then(Instant::now)
@@ -233,6 +237,14 @@ impl Pool {
         let claimed = self.claim_pooled(key, &kind, load).await?;
         Ok(claimed
             .map(|(warm, reserved)| lease(warm, SandboxSource::Pool).with_reservation(reserved)))
+    }
+
+    /// Whether large libraries are loaded in the conversation's own sandbox. What waits in the pool may be another's by the
+    /// time that it is claimed.
+    pub fn has_loaded(&self, key: &ConversationKey, runner: &Runner) -> bool {
+        let is_loaded = |warm: &Warm| warm.is_loaded() && self.is_usable(&warm.sandbox);
+        let shelf = self.0.shelf.lock();
+        shelf.own_passes(key, &Kind::of(runner), is_loaded)
     }
 
     /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.

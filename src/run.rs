@@ -172,14 +172,7 @@ impl Runs {
             cancel,
         };
         let mut entered = self.gate.enter(visit).await?;
-        let mut prepared = match self.prepare(&wants, request) {
-            Err(RunError::UnknownLanguage { .. })
-                if let EngineView::Down(outage) = self.gate.catalog.engine() =>
-            {
-                return Err(Cause::EngineLost(outage).into());
-            }
-            prepared => prepared?,
-        };
+        let mut prepared = self.prepared(&wants, request)?;
         prepared.set_network(&entered.network);
         timing.begin();
         let turn = if request.stateful {
@@ -197,7 +190,8 @@ impl Runs {
         progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
         let slow = entered.take_slow_start();
-        let (seated, slow) = SlowStart::during(slow, entered.stop.unless(seat)).await;
+        let seat = Box::pin(entered.stop.unless(seat));
+        let (seated, slow) = SlowStart::during(slow, seat).await;
         let (mut seat, workspace) = seated?;
         // Boxed, because it is large and few runs need it.
         let opened = Box::pin(seat.open_network(&prepared.network));
@@ -210,13 +204,26 @@ impl Runs {
             stop: &entered.stop,
         };
         let slow = slow.filter(|_| !seat.is_loaded());
-        let (mut ran, _) = SlowStart::during(slow, self.run_seated(seat, job, timing)).await;
+        let ran = Box::pin(self.run_seated(seat, job, timing));
+        let (mut ran, _) = SlowStart::during(slow, ran).await;
         if let (Ok(outcome), Some((list, traffic))) = (&mut ran, traffic) {
             let report = traffic.report();
             self.metrics.count_traffic(&report);
             outcome.add_network(report, &list);
         }
         ran
+    }
+
+    /// What is asked for. Without an engine, no language is known.
+    fn prepared(&self, wants: &Wants, request: &RunRequest) -> Result<PreparedRun, NotBegun> {
+        match self.prepare(wants, request) {
+            Err(RunError::UnknownLanguage { .. })
+                if let EngineView::Down(outage) = self.gate.catalog.engine() =>
+            {
+                Err(Cause::EngineLost(outage).into())
+            }
+            prepared => Ok(prepared?),
+        }
     }
 
     async fn await_turn(

@@ -356,12 +356,13 @@ impl Permit {
 
 impl SlowStart {
     /// The result of work that has this right, if there is one, and the right if it has not ended by then.
-    pub async fn during<T>(slow: Option<Self>, work: impl Future<Output = T>) -> (T, Option<Self>) {
+    pub async fn during<T>(
+        slow: Option<Self>,
+        mut work: impl Future<Output = T> + Unpin,
+    ) -> (T, Option<Self>) {
         let Some(slow) = slow else {
             return (work.await, None);
         };
-        // Boxed, because it is large and few runs need it.
-        let mut work = Box::pin(work);
         tokio::select! {
             biased;
             done = &mut work => return (done, Some(slow)),

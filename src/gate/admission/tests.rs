@@ -216,7 +216,7 @@ async fn a_slow_start_is_over_when_its_work_is_or_takes_too_long() {
     let gate = gate(2, 2, 8);
     let mut first = acquire_slow(&gate, 1).await.unwrap();
     let begun = Instant::now();
-    let computes = SlowStart::during(first.take_slow_start(), sleep(SLOW_FOR * 3));
+    let computes = SlowStart::during(first.take_slow_start(), Box::pin(sleep(SLOW_FOR * 3)));
     let second = async {
         let mut second = acquire_slow(&gate, 2).await.unwrap();
         assert_eq!(begun.elapsed(), SLOW_FOR);
@@ -226,10 +226,11 @@ async fn a_slow_start_is_over_when_its_work_is_or_takes_too_long() {
     assert_eq!((begun.elapsed(), over.is_none()), (SLOW_FOR * 3, true));
     drop(first);
     // The second one has had its time too, and ends at once.
-    let ((), over) = SlowStart::during(slow, tokio::task::yield_now()).await;
+    let ((), over) = SlowStart::during(slow, Box::pin(tokio::task::yield_now())).await;
     assert!(over.is_none());
     let mut third = acquire_slow(&gate, 3).await.unwrap();
-    let ((), goes_on) = SlowStart::during(third.take_slow_start(), sleep(SLOW_FOR / 2)).await;
+    let ((), goes_on) =
+        SlowStart::during(third.take_slow_start(), Box::pin(sleep(SLOW_FOR / 2))).await;
     assert!(goes_on.is_some());
 }
 
