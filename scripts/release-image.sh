@@ -8,7 +8,8 @@
 #
 # The configuration is the engine's, byte by byte. Tools that convert images write their own, in which there is no
 # HEALTHCHECK, and by which an engine does not see that it has the image already. Only with TIME, in seconds, it is
-# another one: nothing in the image is younger than that then, and another build of the same gives the same bytes.
+# another one: what is not of the base is all as old as that, and another build of the same gives the same bytes, also one
+# that takes parts of an older one from the builder's cache.
 set -euo pipefail
 
 # What images of a release begin with: scripts/base-images.sh.
@@ -30,14 +31,14 @@ blob() {
         '{mediaType: $type, digest: $digest, size: $size}'
 }
 
-no_younger() {
+as_old_as() {
     python3 -c '
 import sys, tarfile
 
 layer = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")
 with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as out:
     for member in layer:
-        member.mtime = min(int(member.mtime), int(sys.argv[1]))
+        member.mtime = int(sys.argv[1])
         for name in ("mtime", "atime", "ctime"):
             member.pax_headers.pop(name, None)
         out.addfile(member, layer.extractfile(member) if member.isreg() else None)' "$1"
@@ -46,20 +47,25 @@ with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMA
 # Takes what only this build has out of what the engine saved: times, and the containers of the classic builder. Layers
 # of the base stay, since other images share them.
 settle() {
-    local time=$1 base path id number=0 ids=()
+    local time=$1 base path id number=0 ids=() of_base=0
     base=$(docker image inspect --format '{{join .RootFS.Layers "\n"}}' "$BASE")
     while IFS= read -r path; do
         id=${unpacked[number]}
-        if ! grep -qxF "$id" <<<"$base"; then
-            gzip -dcf "$saved/$path" | no_younger "$time" >"$saved/settled"
+        if grep -qxF "$id" <<<"$base"; then
+            of_base=$((of_base + 1))
+        else
+            gzip -dcf "$saved/$path" | as_old_as "$time" >"$saved/settled"
             mv "$saved/settled" "$saved/$path"
             id=sha256:$(digest "$saved/$path")
         fi
         ids+=("$id")
         number=$((number + 1))
     done < <(jq -r '.[0].Layers[]' "$saved/manifest.json")
-    jq -c --arg time "$(date --utc --date "@$time" +%FT%TZ)" 'def settled: [., $time] | min;
-        .created |= settled | .history[].created |= settled | .rootfs.diff_ids = $ARGS.positional
+    jq -c --arg time "$(date --utc --date "@$time" +%FT%TZ)" --argjson of_base "$of_base" '
+        def settled: reduce .[] as $step ({base: $of_base, steps: []};
+            if .base == 0 then .steps += [$step + {created: $time}]
+            else .steps += [$step] | if $step.empty_layer then . else .base -= 1 end end) | .steps;
+        .created = $time | .history |= settled | .rootfs.diff_ids = $ARGS.positional
         | del(.container, .container_config, .config.Image)' "$dir/config" --args "${ids[@]}" >"$saved/config"
     mv "$saved/config" "$dir/config"
     unpacked=("${ids[@]}")

@@ -145,7 +145,7 @@ build_images() {
     for runner in "${RUNNERS[@]}"; do pack_image "mcp-sandbox-$runner" "mcp-sandbox-$runner:latest"; done
 }
 
-# As the archive of an image that is called $1, from the engine's $2, with nothing in it that is younger than $3.
+# As the archive of an image that is called $1, from the engine's $2, with what is not of its base as old as $3.
 pack_image() {
     local name=$1 file=$1-$VERSION-$ARCH.tar digests
     say "Packing $name"
