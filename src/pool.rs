@@ -163,15 +163,15 @@ struct Warm {
 }
 
 impl Warm {
-    /// Whether large libraries are loaded in it, ahead or by its programs.
-    fn is_loaded(&self) -> bool {
-        self.load == Load::Full || self.used.is_some()
-    }
-
     /// With an interpreter that was parked just now.
     fn used_when_parked(load: Load) -> Option<Instant> {
         (load == Load::Full).then(Instant::now)
     }
+}
+
+/// Whether large libraries are loaded in a sandbox: ahead, or since a program `used` them.
+fn is_loaded(load: Load, used: Option<Instant>) -> bool {
+    load == Load::Full || used.is_some()
 }
 
 /// Which runs may share a sandbox: those of one image.
@@ -242,7 +242,8 @@ impl Pool {
     /// Whether large libraries are loaded in the conversation's own sandbox. What waits in the pool may be another's by the
     /// time that it is claimed.
     pub fn has_loaded(&self, key: &ConversationKey, runner: &Runner) -> bool {
-        let is_loaded = |warm: &Warm| warm.is_loaded() && self.is_usable(&warm.sandbox);
+        let is_loaded =
+            |warm: &Warm| is_loaded(warm.load, warm.used) && self.is_usable(&warm.sandbox);
         let shelf = self.0.shelf.lock();
         shelf.own_passes(key, &Kind::of(runner), is_loaded)
     }

@@ -275,7 +275,8 @@ impl Admission {
     }
 
     /// How many sandboxes may be started ahead at a time, of `max`: none while runs wait because all permits are taken, or
-    /// all that are for slow starts, and not because of their conversation, and one while there are runs, so that most of the processor is theirs.
+    /// all that are for slow starts, and not because of their conversation, and one while there are runs, so that most of
+    /// the processor is theirs.
     pub fn allowed_starts(&self, max: usize) -> usize {
         let queue = self.0.queue.lock();
         match queue.running() {

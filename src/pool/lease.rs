@@ -12,7 +12,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
 
 use super::shelf::{ReadyAfter, ShelfTicket};
-use super::{Kind, Pool, Warm};
+use super::{Kind, Pool, Warm, is_loaded};
 use crate::conversation::ConversationKey;
 use crate::egress::{HostAccess, Traffic};
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
@@ -223,7 +223,7 @@ impl Lease {
 
     /// Whether large libraries are loaded in it, ahead or by its programs.
     pub fn is_loaded(&self) -> bool {
-        self.load == Load::Full || self.used.is_some()
+        is_loaded(self.load, self.used)
     }
 
     /// What was loaded in it when its interpreter was parked.
