@@ -266,10 +266,10 @@ impl Runs {
             stop,
         } = job;
         let survey = async { Ok::<_, NotBegun>(workspace.survey().await?) };
-        let (before, found) = stop.unless(survey).await?;
+        let before = stop.unless(survey).await?;
         let (way, lost_kernel) = (seat.source(), seat.take_lost());
         timing.started(way);
-        let observed = self.drive(seat, job, found).await;
+        let observed = self.drive(seat, job, before.usage).await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await;
         progress.capture.finish();

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::attributes::Attributes;
 use super::error::WorkspaceError;
 use super::folders::{self, Entry};
-use super::listing::{self, FileEntry, Listing, Snapshot};
+use super::last_seen::Mark;
+use super::listing::{self, FileEntry, Listing, Survey};
 use super::open::{OpenFile, open};
 use super::path::RelativePath;
 use super::retention::Deleted;
@@ -117,20 +119,28 @@ impl Workspace {
         .await
     }
 
-    /// What the files are like now, to be compared by [`changes_since`](Self::changes_since), and how much of the disk
-    /// all of it takes, if all of it can be read.
+    /// What the files are like now, to be compared by [`changes_since`](Self::changes_since), and what all of it takes.
+    /// When nothing has changed since a run ended that looked at them, they are not looked at again.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn survey(&self) -> Result<(Snapshot, Option<Usage>), WorkspaceError> {
-        let key = self.key.clone();
+    pub async fn survey(&self) -> Result<Survey, WorkspaceError> {
+        let this = self.clone();
         self.within("look at the conversation's files", move |store, dir| {
-            let (snapshot, usage) = listing::survey(store.opener, dir, store.limits.max_entries)?;
-            let usage = usage.map(|usage| store.with_deleted(&key, usage));
-            if let Some(usage) = usage {
-                store.measured(&key, usage);
+            let seen = this
+                .directory_id()
+                .and_then(|directory| store.last_seen.take(&this.key, directory));
+            let mut survey = match seen {
+                Some(seen) => seen.before_now(),
+                None => listing::survey(store.opener, dir, store.limits.max_entries)?,
+            };
+            survey.usage = survey
+                .usage
+                .map(|usage| store.with_deleted(&this.key, usage));
+            if let Some(usage) = survey.usage {
+                store.measured(&this.key, usage);
             }
-            Ok((snapshot, usage))
+            Ok(survey)
         })
         .await
     }
@@ -139,12 +149,32 @@ impl Workspace {
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn changes_since(&self, before: &Snapshot) -> Result<Listing, WorkspaceError> {
-        let before = before.clone();
+    pub async fn changes_since(&self, before: &Survey) -> Result<Listing, WorkspaceError> {
+        let (this, before) = (self.clone(), before.clone());
         self.within("look for new files", move |store, dir| {
-            listing::changes_since(store.opener, dir, &before)
+            let mark = store.last_seen.mark();
+            let max_entries = store.limits.max_entries;
+            let (listing, survey) =
+                listing::changes_since(store.opener, dir, &before, max_entries)?;
+            if let Some(survey) = survey {
+                this.seen(store, survey, mark);
+            }
+            Ok(listing)
         })
         .await
+    }
+
+    /// Records what was seen since a mark.
+    fn seen(&self, store: &Store, survey: Survey, mark: Mark) {
+        if let Some(usage) = survey.usage {
+            store.measured(&self.key, store.with_deleted(&self.key, usage));
+        }
+        // Where others serve the file system, only they know what changes next.
+        if store.opener.attributes == Attributes::Known
+            && let Some(directory) = self.directory_id()
+        {
+            store.last_seen.keep(&self.key, directory, survey, mark);
+        }
     }
 
     /// How much of the disk all of it takes.
@@ -230,7 +260,7 @@ impl Workspace {
                 let made = this.put(store, |dir| {
                     upload::make_folder(store, &this.key, dir, &path)
                 });
-                store.uses.book().changed(&this.key);
+                store.changed(&this.key);
                 made
             })
             .await
@@ -320,7 +350,7 @@ impl Workspace {
                     }
                 }
                 let removed = upload::remove(store, this.dir(), &path);
-                store.uses.book().changed(&this.key);
+                store.changed(&this.key);
                 removed
             })
             .await
@@ -336,7 +366,7 @@ impl Workspace {
             store.uses.note(&this.key);
             store.make_accessible(this.dir())?;
             let removed = folders::remove(store, this.dir(), &path);
-            store.uses.book().changed(&this.key);
+            store.changed(&this.key);
             removed
         };
         // In turn with uploads, since it may take as long.
@@ -358,7 +388,7 @@ impl Workspace {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir())?;
                 let renamed = folders::rename(store, &this.key, this.dir(), &from, &to);
-                store.uses.book().changed(&this.key);
+                store.changed(&this.key);
                 renamed
             })
             .await
@@ -379,7 +409,7 @@ impl Workspace {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir())?;
                 let renamed = rename::rename(store, &this.key, this.dir(), &from, &to);
-                store.uses.book().changed(&this.key);
+                store.changed(&this.key);
                 renamed
             })
             .await

@@ -17,6 +17,8 @@ use super::walk::{Found, Next, walk};
 pub const MAX_FILES: usize = 1_000;
 /// Most entries of any kind that are examined for one listing.
 const MAX_VISITED: usize = 10_000;
+/// Most entries that are counted beside a listing after a run.
+const MAX_COUNTED: u64 = 10_000;
 /// The last second of the year 9999, beyond which dates have no four digits.
 const MAX_SECONDS: i64 = 253_402_300_799;
 /// Kernels stamp files with a clock that stands still between two ticks, so a stamp can be this much older.
@@ -47,9 +49,21 @@ pub struct Listing {
     pub skipped: u64,
 }
 
+/// What a workspace was like at one time.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    snapshot: Snapshot,
+    /// What it took. `None` if something in it could not be read.
+    pub usage: Option<Usage>,
+}
+
 /// What the files of a workspace were like at one time. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Snapshot(Arc<Prints>);
+struct Snapshot {
+    prints: Arc<Prints>,
+    /// Since when files are changed, when that is later than what is known of them.
+    since: Option<SystemTime>,
+}
 
 #[derive(Debug)]
 struct Prints {
@@ -82,14 +96,48 @@ pub(super) fn list(opener: Opener, dir: BorrowedFd<'_>) -> Result<Listing> {
     Ok(scan(opener, dir)?.into_listing())
 }
 
-/// What the files are like, and what the workspace takes, up to `max_entries` entries. What it takes is `None` if
-/// something in it cannot be read.
-pub(super) fn survey(
+/// What the workspace is like. What it takes is counted up to `max_entries` entries.
+pub(super) fn survey(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Survey> {
+    let taken = SystemTime::now();
+    let (scan, usage) = scan_and_measure(opener, dir, max_entries)?;
+    let snapshot = scan.snapshot(taken);
+    Ok(Survey { snapshot, usage })
+}
+
+/// What has changed, and what the workspace is like now, if it is small enough to find that out beside.
+pub(super) fn changes_since(
+    opener: Opener,
+    dir: BorrowedFd<'_>,
+    before: &Survey,
+    max_entries: u64,
+) -> Result<(Listing, Option<Survey>)> {
+    let taken = SystemTime::now();
+    let most = max_entries.min(MAX_COUNTED);
+    let is_small = |usage: Usage| usage.complete && usage.entries <= most;
+    // What was large before would be counted in vain.
+    let most = if before.usage.is_some_and(is_small) {
+        most
+    } else {
+        0
+    };
+    let (mut scan, usage) = scan_and_measure(opener, dir, most)?;
+    for (file, print) in &mut scan.files {
+        file.new = before.snapshot.differs(&file.path, print);
+    }
+    let usage = usage.filter(|usage| usage.complete);
+    let survey = usage.map(|usage| Survey {
+        snapshot: scan.snapshot(taken),
+        usage: Some(usage),
+    });
+    Ok((scan.into_listing(), survey))
+}
+
+/// A scan, and in the same walk what the workspace takes, which is `None` if something in it cannot be read.
+fn scan_and_measure(
     opener: Opener,
     dir: BorrowedFd<'_>,
     max_entries: u64,
-) -> Result<(Snapshot, Option<Usage>)> {
-    let taken = SystemTime::now();
+) -> Result<(Scan, Option<Usage>)> {
     let mut scan = Scan::default();
     let mut measure = Some(Measure::of(dir, max_entries)?);
     let (mut is_scanned, mut is_measured) = (false, false);
@@ -113,7 +161,7 @@ pub(super) fn survey(
             (false, _) => Next::Entry,
         })
     })?;
-    Ok((scan.into_snapshot(taken), measure.map(Measure::usage)))
+    Ok((scan, measure.map(Measure::usage)))
 }
 
 /// Whether the directories above it are all looked into for listings.
@@ -124,40 +172,42 @@ fn is_in_listings(found: &Found<'_>) -> bool {
         && above.iter().all(|name| std::str::from_utf8(name).is_ok())
 }
 
-pub(super) fn changes_since(
-    opener: Opener,
-    dir: BorrowedFd<'_>,
-    before: &Snapshot,
-) -> Result<Listing> {
-    let mut scan = scan(opener, dir)?;
-    for (file, print) in &mut scan.files {
-        file.new = before.0.differ(&file.path, print);
+impl Survey {
+    /// The same, for what changes from now on, although it may have changed since.
+    pub(super) fn before_now(mut self) -> Self {
+        self.snapshot.since = Some(SystemTime::now());
+        self
     }
-    Ok(scan.into_listing())
 }
 
-impl Prints {
-    fn differ(&self, path: &RelativePath, now: &Print) -> bool {
-        match self.files.get(path) {
-            Some(before) => before != now,
+impl Snapshot {
+    fn differs(&self, path: &RelativePath, now: &Print) -> bool {
+        let changed_since =
+            |since| timestamp(now.changed).is_none_or(|changed| changed + TICK >= since);
+        match (self.prints.files.get(path), self.since) {
+            (Some(before), _) if before == now => false,
+            (_, Some(since)) => changed_since(since),
+            (Some(_), None) => true,
             // It may have been there without being listed.
-            None => {
-                self.complete
-                    || timestamp(now.changed).is_none_or(|changed| changed + TICK >= self.taken)
-            }
+            (None, None) => self.prints.complete || changed_since(self.prints.taken),
         }
     }
 }
 
 impl Scan {
-    fn into_snapshot(self, taken: SystemTime) -> Snapshot {
-        let complete = self.truncated.is_none();
-        let files = self.files.into_iter();
-        Snapshot(Arc::new(Prints {
-            files: files.map(|(file, print)| (file.path, print)).collect(),
-            complete,
+    fn snapshot(&self, taken: SystemTime) -> Snapshot {
+        let files = self.files.iter();
+        let prints = Prints {
+            files: files
+                .map(|(file, print)| (file.path.clone(), *print))
+                .collect(),
+            complete: self.truncated.is_none(),
             taken,
-        }))
+        };
+        Snapshot {
+            prints: Arc::new(prints),
+            since: None,
+        }
     }
 
     fn into_listing(mut self) -> Listing {

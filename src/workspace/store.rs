@@ -21,6 +21,7 @@ use super::book::Measurement;
 use super::download_permits::DownloadPermits;
 use super::emptied::Emptied;
 use super::error::WorkspaceError;
+use super::last_seen::LastSeen;
 use super::moves::Moves;
 use super::older::OlderDirectories;
 use super::owners::{Directories, Own, Owners, Users};
@@ -79,6 +80,7 @@ pub(super) struct Store {
     pub(super) downloads: Arc<DownloadPermits>,
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
+    pub(super) last_seen: LastSeen,
     pub(super) older: OlderDirectories,
     pub(super) tenants: TenantNotes,
     pub(super) tasks: TaskTracker,
@@ -152,6 +154,7 @@ impl Store {
             downloads: Arc::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING)),
             uses,
+            last_seen: LastSeen::default(),
             older,
             tenants,
             tasks: TaskTracker::new(),
@@ -190,11 +193,13 @@ impl Store {
         key: &ConversationKey,
         work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
-        let turn = self.turns.take(key).await;
+        let (turn, key) = (self.turns.take(key).await, key.clone());
         let work = move |store: &Self| {
             // Held to the end of the work, even when nobody waits for it any more.
             let _turn = turn;
-            work(store)
+            let done = work(store);
+            store.changed(&key);
+            done
         };
         self.work_in_turn(&self.uploads, work).await
     }
@@ -369,6 +374,7 @@ impl Store {
         }
         drop(books);
         self.uses.forget(key);
+        self.last_seen.changed(key);
         self.older.forget(key);
         // Somebody else may have begun to use it anew, and has noted whose it is.
         if !self.uses.book().is_held(key) {

@@ -2,6 +2,7 @@
 
 mod folders;
 mod hostile;
+mod last_seen;
 mod listings;
 mod moves;
 mod owners;

@@ -10,7 +10,7 @@ fn write(fixture: &Fixture, name: &str, content: &str) {
     fs::write(file, content).unwrap();
 }
 
-async fn new_since(workspace: &Workspace, before: &Snapshot) -> Vec<String> {
+async fn new_since(workspace: &Workspace, before: &Survey) -> Vec<String> {
     let listing = workspace.changes_since(before).await.unwrap();
     listing
         .files
@@ -29,7 +29,7 @@ async fn new_and_changed_files_are_marked() {
     ] {
         write(&fixture, name, "1");
     }
-    let (before, _) = workspace.survey().await.unwrap();
+    let before = workspace.survey().await.unwrap();
     assert_eq!(new_since(&workspace, &before).await, [""; 0]);
     // Beyond the kernel's clock tick.
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -82,7 +82,7 @@ async fn listings_stop_at_a_thousand_files_from_the_top() {
     insta::assert_snapshot!(listing.truncated.unwrap(), @"Only 1000 files are listed, there are more.");
     // Files that were there without being listed do not count as new.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let (before, _) = workspace.survey().await.unwrap();
+    let before = workspace.survey().await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     for name in before_and_after(&workspace).await.iter().take(20) {
         fs::remove_file(fixture.data().join(name)).unwrap();
@@ -209,8 +209,8 @@ async fn a_survey_counts_no_more_than_it_may_and_sees_all_files() {
     let all = 57;
     let (opener, dir) = (workspace.store().opener, workspace.dir());
     for max_entries in [0, 1, 2, 5, 20, all, 1000] {
-        let (before, usage) = listing::survey(opener, dir, max_entries).unwrap();
-        let usage = usage.unwrap();
+        let before = listing::survey(opener, dir, max_entries).unwrap();
+        let usage = before.usage.unwrap();
         assert_eq!(
             (usage.entries, usage.complete),
             (max_entries.min(all), max_entries >= all)

@@ -224,7 +224,7 @@ async fn the_note_goes_with_its_conversation(#[values(false, true)] in_steps: bo
 async fn packages_are_no_files_of_the_conversation(#[values(false, true)] in_steps: bool) {
     let fixture = Fixture::new().moving(in_steps);
     let workspace = fixture.workspace().await;
-    let (before, _) = workspace.survey().await.unwrap();
+    let before = workspace.survey().await.unwrap();
     fixture.place(b"x").await.unwrap();
     fs::create_dir(fixture.data().join("sub")).unwrap();
     fs::create_dir(fixture.data().join("sub/.packages")).unwrap();
