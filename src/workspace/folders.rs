@@ -118,7 +118,9 @@ pub(super) fn list(
 }
 
 fn entry(folder: Option<&RelativePath>, found: &Found<'_>) -> Result<Option<Entry>> {
-    let Ok(below) = String::from_utf8(found.path()) else {
+    let mut below = Vec::new();
+    found.put_path(&mut below);
+    let Ok(below) = String::from_utf8(below) else {
         return Ok(None);
     };
     let path = match folder {

@@ -84,8 +84,12 @@ struct Print {
 
 /// One scan of the tree: a listing, and a print for each of its files.
 #[derive(Debug, Default)]
-struct Scan {
+struct Scan<'a> {
+    /// What files are compared with, if with anything.
+    before: Option<&'a Snapshot>,
     files: Vec<(FileEntry, Print)>,
+    /// Room for the path of one.
+    path: Vec<u8>,
     /// Entries of any kind.
     visited: usize,
     truncated: Option<String>,
@@ -99,7 +103,7 @@ pub(super) fn list(opener: Opener, dir: BorrowedFd<'_>) -> Result<Listing> {
 /// What the workspace is like. What it takes is counted up to `max_entries` entries.
 pub(super) fn survey(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Survey> {
     let taken = SystemTime::now();
-    let (scan, usage) = scan_and_measure(opener, dir, max_entries)?;
+    let (scan, usage) = scan_and_measure(opener, dir, max_entries, None)?;
     let snapshot = scan.snapshot(taken);
     Ok(Survey { snapshot, usage })
 }
@@ -120,10 +124,7 @@ pub(super) fn changes_since(
     } else {
         0
     };
-    let (mut scan, usage) = scan_and_measure(opener, dir, most)?;
-    for (file, print) in &mut scan.files {
-        file.new = before.snapshot.differs(&file.path, print);
-    }
+    let (scan, usage) = scan_and_measure(opener, dir, most, Some(&before.snapshot))?;
     let usage = usage.filter(|usage| usage.complete);
     let survey = usage.map(|usage| Survey {
         snapshot: scan.snapshot(taken),
@@ -133,12 +134,16 @@ pub(super) fn changes_since(
 }
 
 /// A scan, and in the same walk what the workspace takes, which is `None` if something in it cannot be read.
-fn scan_and_measure(
+fn scan_and_measure<'a>(
     opener: Opener,
     dir: BorrowedFd<'_>,
     max_entries: u64,
-) -> Result<(Scan, Option<Usage>)> {
-    let mut scan = Scan::default();
+    before: Option<&'a Snapshot>,
+) -> Result<(Scan<'a>, Option<Usage>)> {
+    let mut scan = Scan {
+        before,
+        ..Scan::default()
+    };
     let mut measure = Some(Measure::of(dir, max_entries)?);
     let (mut is_scanned, mut is_measured) = (false, false);
     walk(opener, dir, |found| {
@@ -181,10 +186,11 @@ impl Survey {
 }
 
 impl Snapshot {
-    fn differs(&self, path: &RelativePath, now: &Print) -> bool {
+    /// Whether a file of this print is new, by what is known of its name.
+    fn differs(&self, known: Option<&Print>, now: &Print) -> bool {
         let changed_since =
             |since| timestamp(now.changed).is_none_or(|changed| changed + TICK >= since);
-        match (self.prints.files.get(path), self.since) {
+        match (known, self.since) {
             (Some(before), _) if before == now => false,
             (_, Some(since)) => changed_since(since),
             (Some(_), None) => true,
@@ -194,7 +200,7 @@ impl Snapshot {
     }
 }
 
-impl Scan {
+impl Scan<'_> {
     fn snapshot(&self, taken: SystemTime) -> Snapshot {
         let files = self.files.iter();
         let prints = Prints {
@@ -262,28 +268,41 @@ impl Scan {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(());
         }
-        let path = String::from_utf8(found.path())
-            .ok()
-            .and_then(|path| RelativePath::parse(&path).ok());
-        let Some(path) = path else {
+        let print = Print::of(&stat);
+        let Some((path, new)) = self.compared(found, &print) else {
             self.skipped += 1;
             return Ok(());
         };
-        let print = Print::of(&stat);
-        self.files.push((
-            FileEntry {
-                path,
-                size: print.size,
-                modified: timestamp(print.modified),
-                new: false,
-            },
-            print,
-        ));
+        let entry = FileEntry {
+            path,
+            size: print.size,
+            modified: timestamp(print.modified),
+            new,
+        };
+        self.files.push((entry, print));
         Ok(())
+    }
+
+    /// The path of a file, and whether it is new. `None` if it cannot be told in UTF-8. Most files are known from
+    /// before, and share their path with that.
+    fn compared(&mut self, found: &Found<'_>, print: &Print) -> Option<(RelativePath, bool)> {
+        found.put_path(&mut self.path);
+        let path = std::str::from_utf8(&self.path).ok()?;
+        let known = self
+            .before
+            .and_then(|before| before.prints.files.get_key_value(path));
+        let new = self
+            .before
+            .is_some_and(|before| before.differs(known.map(|(_, print)| print), print));
+        let path = match known {
+            Some((path, _)) => path.clone(),
+            None => RelativePath::parse(path).ok()?,
+        };
+        Some((path, new))
     }
 }
 
-fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
+fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan<'static>> {
     let mut scan = Scan::default();
     walk(opener, dir, |found| scan.visit(found))?;
     Ok(scan)

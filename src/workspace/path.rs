@@ -5,7 +5,9 @@
 
 mod given;
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -21,9 +23,16 @@ pub const MAX_PART_BYTES: usize = 255;
 /// The name of a file in a workspace: 1 to 8 parts of 1 to 255 bytes of UTF-8, joined by `/`.
 ///
 /// No part is `.` or `..` or contains NUL, so a name is at most 2,047 bytes long and never leads upwards.
-/// Names are compared byte by byte, without any normalisation.
+/// Names are compared byte by byte, without any normalisation. Clones share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RelativePath(String);
+pub struct RelativePath(Arc<str>);
+
+/// It is looked up by its name.
+impl Borrow<str> for RelativePath {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
 
 /// Whether an entry at the top of a workspace is the folder of packages, or something that has its name.
 pub(super) fn is_packages(name: &[u8]) -> bool {
@@ -103,7 +112,7 @@ impl RelativePath {
         if name.split('/').next() == Some(PACKAGES) {
             return Err(PathError::Packages);
         }
-        Ok(Self(name.to_owned()))
+        Ok(Self(name.into()))
     }
 
     /// Parses a name as a caller gives it, who may write `/data/x.csv` or `./x.csv` for `x.csv`.

@@ -44,9 +44,14 @@ pub(super) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Path below the top: any bytes but NUL.
-    pub(super) fn path(&self) -> Vec<u8> {
-        [self.above(), &[self.name.to_bytes()]].concat().join(&b'/')
+    /// Puts the path below the top in place of what is in `path`: any bytes but NUL.
+    pub(super) fn put_path(&self, path: &mut Vec<u8>) {
+        path.clear();
+        for name in self.above() {
+            path.extend_from_slice(name);
+            path.push(b'/');
+        }
+        path.extend_from_slice(self.name.to_bytes());
     }
 
     /// Names of the directories that it is in, from the top down.

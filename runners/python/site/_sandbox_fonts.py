@@ -76,8 +76,7 @@ def fit_matplotlib(font_manager):
     fonts = font_manager.fontManager
     _list_stand_ins(fonts)
 
-    def known(families):
-        return [_known(fonts, family) for family in families]
+    known = Families(fonts).known
 
     @functools.wraps(find)
     def findfont(self, prop, *args, **kwargs):
@@ -97,12 +96,27 @@ def fit_matplotlib(font_manager):
     logging.getLogger(font_manager.__name__).addFilter(Once())
 
 
-def _known(fonts, family):
-    """The family that stands for another one, unless that is there itself."""
-    instead = stand_ins().get(family.lower())
-    if instead is None or any(font.name == family and not _is_stand_in(font) for font in fonts.ttflist):
-        return family
-    return instead
+class Families:
+    """Which family stands for another one, unless that is there itself. matplotlib asks tens of thousands of times for
+    one font."""
+
+    def __init__(self, fonts):
+        self._fonts, self._seen, self._here = fonts, None, frozenset()
+
+    def known(self, families):
+        self._look()
+        return [self._known(family) for family in families]
+
+    def _look(self):
+        """Programs can add fonts to the list."""
+        fonts = self._fonts.ttflist
+        if self._seen != (id(fonts), len(fonts)):
+            self._here = frozenset(font.name for font in fonts if not _is_stand_in(font))
+            self._seen = id(fonts), len(fonts)
+
+    def _known(self, family):
+        instead = stand_ins().get(family.lower())
+        return family if instead is None or family in self._here else instead
 
 
 def _list_stand_ins(fonts):
