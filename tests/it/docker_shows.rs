@@ -79,6 +79,22 @@ async fn fonts_are_found_by_the_names_that_their_files_have_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_font_that_a_program_brings_is_taken_before_what_stands_for_it() {
+    let app = TestApp::on_docker().await;
+    let code = "import dataclasses, shutil\nfrom matplotlib import font_manager as fonts\nlisted = fonts.fontManager.ttflist\n\
+                def find(size):\n    return fonts.findfont(fonts.FontProperties(family='Arial', size=size))\n\
+                print(find(5))\nserif = next(font for font in listed if font.name == 'DejaVu Serif')\n\
+                shutil.copy(serif.fname, 'own.ttf')\n\
+                listed.append(dataclasses.replace(serif, name='Arial', fname='/data/own.ttf'))\nprint(find(6))";
+    let found = ran(&app, "python", code).await;
+    insta::assert_snapshot!(found["output"].as_str().unwrap(), @"
+    /usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf
+    /data/own.ttf
+    ");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn documents_have_letters_that_the_standard_fonts_of_pdf_lack() {
     let app = TestApp::on_docker().await;
     let written = ran(&app, "python", program!("pdf.py")).await;

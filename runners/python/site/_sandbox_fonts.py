@@ -16,6 +16,7 @@ import unicodedata
 from _sandbox_start import FONT_LISTS, REPLACED
 
 FONTS = "/usr/share/fonts/truetype"
+LINKS = "/usr/share/fonts/names/"  # to the same fonts, by the names that their files have elsewhere
 NAMES = "/opt/common/font-names"
 
 
@@ -108,10 +109,11 @@ class Families:
         return [self._known(family) for family in families]
 
     def _look(self):
-        """Programs can add fonts to the list."""
+        """Programs can add fonts to the list: these are taken before what stands for them."""
         fonts = self._fonts.ttflist
         if self._seen != (id(fonts), len(fonts)):
             self._here = frozenset(font.name for font in fonts if not _is_stand_in(font))
+            fonts[:] = [font for font in fonts if font.name not in self._here or not _is_stand_in(font)]
             self._seen = id(fonts), len(fonts)
 
     def _known(self, family):
@@ -121,6 +123,7 @@ class Families:
 
 def _list_stand_ins(fonts):
     """Have programs that look for a font by its name in the list find it."""
+    fonts.ttflist = [font for font in fonts.ttflist if not font.fname.startswith(LINKS)]
     by_family = {}
     for font in fonts.ttflist:
         by_family.setdefault(font.name, []).append(font)
