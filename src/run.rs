@@ -271,7 +271,8 @@ impl Runs {
         timing.started(way);
         let observed = self.drive(seat, job, before.usage).await;
         timing.end(Phase::Run);
-        let listing = workspace.changes_since(&before).await;
+        let has_ended = observed.report.is_some();
+        let listing = workspace.changes_since(&before, has_ended).await;
         progress.capture.finish();
         let allowed = Allowed {
             limits: &self.limits,

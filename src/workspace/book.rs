@@ -63,6 +63,11 @@ impl Book {
         self.held.contains_key(key)
     }
 
+    /// How many runs and uploads use it.
+    pub(super) fn holders(&self, key: &ConversationKey) -> usize {
+        self.held.get(key).copied().unwrap_or(0)
+    }
+
     /// The limit of a tenant, or of all, that is exceeded.
     pub(super) fn full_at(&self, owner: Option<&Tenant>) -> Option<u64> {
         self.full.get(&owner.cloned()).copied()

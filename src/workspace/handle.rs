@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::attributes::Attributes;
 use super::error::WorkspaceError;
 use super::folders::{self, Entry};
-use super::last_seen::Mark;
 use super::listing::{self, FileEntry, Listing, Survey};
 use super::open::{OpenFile, open};
 use super::path::RelativePath;
@@ -127,54 +126,56 @@ impl Workspace {
     pub async fn survey(&self) -> Result<Survey, WorkspaceError> {
         let this = self.clone();
         self.within("look at the conversation's files", move |store, dir| {
-            let seen = this
-                .directory_id()
-                .and_then(|directory| store.last_seen.take(&this.key, directory));
-            let mut survey = match seen {
-                Some(seen) => seen.before_now(),
-                None => listing::survey(store.opener, dir, store.limits.max_entries)?,
-            };
-            survey.usage = survey
-                .usage
-                .map(|usage| store.with_deleted(&this.key, usage));
-            if let Some(usage) = survey.usage {
-                store.measured(&this.key, usage);
+            let directory = this.directory_id();
+            let seen = directory.and_then(|it| store.last_seen.take(&this.key, it));
+            if let Some(seen) = seen {
+                return Ok(this.with_deleted(store, seen));
             }
-            Ok(survey)
+            let survey = listing::survey(store.opener, dir, store.limits.max_entries)?;
+            Ok(this.measured(store, survey))
         })
         .await
     }
 
-    /// All regular files as from [`list`](Self::list); `new` marks those that were made or changed after `before`.
+    /// All regular files as from [`list`](Self::list); `new` marks those that were made or changed after `before`. What
+    /// is seen is kept for the next survey if what ran in between `has_ended`.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn changes_since(&self, before: &Survey) -> Result<Listing, WorkspaceError> {
+    pub async fn changes_since(
+        &self,
+        before: &Survey,
+        has_ended: bool,
+    ) -> Result<Listing, WorkspaceError> {
         let (this, before) = (self.clone(), before.clone());
         self.within("look for new files", move |store, dir| {
-            let mark = store.last_seen.mark();
-            let max_entries = store.limits.max_entries;
+            // Where others serve the file system, only they know what changes next.
+            let is_kept = has_ended && store.opener.attributes == Attributes::Known;
+            let max_entries = if is_kept { store.limits.max_entries } else { 0 };
             let (listing, survey) =
                 listing::changes_since(store.opener, dir, &before, max_entries)?;
-            if let Some(survey) = survey {
-                this.seen(store, survey, mark);
+            if let (Some(survey), Some(directory)) = (survey, this.directory_id()) {
+                let survey = this.measured(store, survey);
+                store.keep_seen(&this.key, directory, survey);
             }
             Ok(listing)
         })
         .await
     }
 
-    /// Records what was seen since a mark.
-    fn seen(&self, store: &Store, survey: Survey, mark: Mark) {
+    /// Records what it takes, with what has no name.
+    fn measured(&self, store: &Store, survey: Survey) -> Survey {
+        let survey = self.with_deleted(store, survey);
         if let Some(usage) = survey.usage {
-            store.measured(&self.key, store.with_deleted(&self.key, usage));
+            store.measured(&self.key, usage);
         }
-        // Where others serve the file system, only they know what changes next.
-        if store.opener.attributes == Attributes::Known
-            && let Some(directory) = self.directory_id()
-        {
-            store.last_seen.keep(&self.key, directory, survey, mark);
-        }
+        survey
+    }
+
+    fn with_deleted(&self, store: &Store, mut survey: Survey) -> Survey {
+        let usage = survey.usage;
+        survey.usage = usage.map(|usage| store.with_deleted(&self.key, usage));
+        survey
     }
 
     /// How much of the disk all of it takes.
@@ -257,11 +258,11 @@ impl Workspace {
         let (this, path) = (self.clone(), path.clone());
         self.store
             .work(move |store| {
-                let made = this.put(store, |dir| {
-                    upload::make_folder(store, &this.key, dir, &path)
-                });
-                store.changed(&this.key);
-                made
+                store.changing(&this.key, |store| {
+                    this.put(store, |dir| {
+                        upload::make_folder(store, &this.key, dir, &path)
+                    })
+                })
             })
             .await
     }
@@ -349,9 +350,7 @@ impl Workspace {
                         return Err(WorkspaceError::Unmet);
                     }
                 }
-                let removed = upload::remove(store, this.dir(), &path);
-                store.changed(&this.key);
-                removed
+                store.changing(&this.key, |store| upload::remove(store, this.dir(), &path))
             })
             .await
     }
@@ -365,9 +364,7 @@ impl Workspace {
         let remove = move |store: &Store| {
             store.uses.note(&this.key);
             store.make_accessible(this.dir())?;
-            let removed = folders::remove(store, this.dir(), &path);
-            store.changed(&this.key);
-            removed
+            folders::remove(store, this.dir(), &path)
         };
         // In turn with uploads, since it may take as long.
         self.store.upload(&self.key, remove).await
@@ -387,9 +384,9 @@ impl Workspace {
             .work(move |store| {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir())?;
-                let renamed = folders::rename(store, &this.key, this.dir(), &from, &to);
-                store.changed(&this.key);
-                renamed
+                store.changing(&this.key, |store| {
+                    folders::rename(store, &this.key, this.dir(), &from, &to)
+                })
             })
             .await
     }
@@ -408,9 +405,9 @@ impl Workspace {
             .work(move |store| {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir())?;
-                let renamed = rename::rename(store, &this.key, this.dir(), &from, &to);
-                store.changed(&this.key);
-                renamed
+                store.changing(&this.key, |store| {
+                    rename::rename(store, &this.key, this.dir(), &from, &to)
+                })
             })
             .await
     }

@@ -19,6 +19,8 @@ pub const MAX_FILES: usize = 1_000;
 const MAX_VISITED: usize = 10_000;
 /// Most entries that are counted beside a listing after a run.
 const MAX_COUNTED: u64 = 10_000;
+/// What the print of a file takes in memory beside its path.
+const FILE_BYTES: usize = 128;
 /// The last second of the year 9999, beyond which dates have no four digits.
 const MAX_SECONDS: i64 = 253_402_300_799;
 /// Kernels stamp files with a clock that stands still between two ticks, so a stamp can be this much older.
@@ -59,11 +61,7 @@ pub struct Survey {
 
 /// What the files of a workspace were like at one time. Clones share it.
 #[derive(Clone, Debug)]
-struct Snapshot {
-    prints: Arc<Prints>,
-    /// Since when files are changed, when that is later than what is known of them.
-    since: Option<SystemTime>,
-}
+struct Snapshot(Arc<Prints>);
 
 #[derive(Debug)]
 struct Prints {
@@ -108,7 +106,8 @@ pub(super) fn survey(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> R
     Ok(Survey { snapshot, usage })
 }
 
-/// What has changed, and what the workspace is like now, if it is small enough to find that out beside.
+/// What has changed, and what the workspace is like now, if it has no more than `max_entries` entries and is small enough
+/// to find that out beside.
 pub(super) fn changes_since(
     opener: Opener,
     dir: BorrowedFd<'_>,
@@ -178,24 +177,23 @@ fn is_in_listings(found: &Found<'_>) -> bool {
 }
 
 impl Survey {
-    /// The same, for what changes from now on, although it may have changed since.
-    pub(super) fn before_now(mut self) -> Self {
-        self.snapshot.since = Some(SystemTime::now());
-        self
+    /// About how many bytes it takes.
+    pub(super) fn memory(&self) -> usize {
+        let files = self.snapshot.0.files.keys();
+        files.map(|path| FILE_BYTES + path.as_str().len()).sum()
     }
 }
 
 impl Snapshot {
     /// Whether a file of this print is new, by what is known of its name.
     fn differs(&self, known: Option<&Print>, now: &Print) -> bool {
-        let changed_since =
-            |since| timestamp(now.changed).is_none_or(|changed| changed + TICK >= since);
-        match (known, self.since) {
-            (Some(before), _) if before == now => false,
-            (_, Some(since)) => changed_since(since),
-            (Some(_), None) => true,
+        match known {
+            Some(before) => before != now,
             // It may have been there without being listed.
-            (None, None) => self.prints.complete || changed_since(self.prints.taken),
+            None => {
+                self.0.complete
+                    || timestamp(now.changed).is_none_or(|changed| changed + TICK >= self.0.taken)
+            }
         }
     }
 }
@@ -210,10 +208,7 @@ impl Scan<'_> {
             complete: self.truncated.is_none(),
             taken,
         };
-        Snapshot {
-            prints: Arc::new(prints),
-            since: None,
-        }
+        Snapshot(Arc::new(prints))
     }
 
     fn into_listing(mut self) -> Listing {
@@ -290,7 +285,7 @@ impl Scan<'_> {
         let path = std::str::from_utf8(&self.path).ok()?;
         let known = self
             .before
-            .and_then(|before| before.prints.files.get_key_value(path));
+            .and_then(|before| before.0.files.get_key_value(path));
         let new = self
             .before
             .is_some_and(|before| before.differs(known.map(|(_, print)| print), print));

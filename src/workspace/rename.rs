@@ -10,6 +10,7 @@ use super::error::WorkspaceError;
 use super::folders::parent_of;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
+use super::walk::gone_is_none;
 use super::{Store, upload};
 use crate::conversation::ConversationKey;
 
@@ -34,8 +35,10 @@ pub(super) fn rename(
         Err(error) if is_miss(error) => return Ok(None),
         entry => entry.map_err(WorkspaceError::of("examine a file"))?,
     };
-    let stat = store.opener.attributes.of(&entry);
-    let stat = stat.map_err(WorkspaceError::of("examine a file"))?;
+    let stat = gone_is_none(store.opener.attributes.of(&entry));
+    let Some(stat) = stat.map_err(WorkspaceError::of("examine a file"))? else {
+        return Ok(None);
+    };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return Err(WorkspaceError::IsDirectory),
@@ -54,7 +57,7 @@ pub(super) fn rename(
         })),
         Err(Errno::EXIST) => Err(WorkspaceError::NameTaken),
         Err(Errno::ISDIR) => Err(WorkspaceError::IsDirectory),
-        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOENT | Errno::STALE) => Ok(None),
         Err(error) => Err(WorkspaceError::of("rename a file")(error)),
     }
 }

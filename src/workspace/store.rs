@@ -197,9 +197,7 @@ impl Store {
         let work = move |store: &Self| {
             // Held to the end of the work, even when nobody waits for it any more.
             let _turn = turn;
-            let done = work(store);
-            store.changed(&key);
-            done
+            store.changing(&key, work)
         };
         self.work_in_turn(&self.uploads, work).await
     }
@@ -374,7 +372,7 @@ impl Store {
         }
         drop(books);
         self.uses.forget(key);
-        self.last_seen.changed(key);
+        self.last_seen.forget(key);
         self.older.forget(key);
         // Somebody else may have begun to use it anew, and has noted whose it is.
         if !self.uses.book().is_held(key) {

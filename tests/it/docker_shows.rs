@@ -83,7 +83,7 @@ async fn a_font_that_a_program_brings_is_taken_before_what_stands_for_it() {
     let app = TestApp::on_docker().await;
     let code = "import dataclasses, shutil\nfrom matplotlib import font_manager as fonts\nlisted = fonts.fontManager.ttflist\n\
                 def find(size):\n    return fonts.findfont(fonts.FontProperties(family='Arial', size=size))\n\
-                print(find(5))\nserif = next(font for font in listed if font.name == 'DejaVu Serif')\n\
+                print(find(5))\nserif = next(font for font in listed\n    if (font.name, font.weight, font.style) == ('DejaVu Serif', 400, 'normal'))\n\
                 shutil.copy(serif.fname, 'own.ttf')\n\
                 listed.append(dataclasses.replace(serif, name='Arial', fname='/data/own.ttf'))\nprint(find(6))";
     let found = ran(&app, "python", code).await;

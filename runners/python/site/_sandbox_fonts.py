@@ -77,13 +77,15 @@ def fit_matplotlib(font_manager):
     fonts = font_manager.fontManager
     _list_stand_ins(fonts)
 
-    known = Families(fonts).known
+    families = Families(fonts)
+    families.look()
 
     @functools.wraps(find)
     def findfont(self, prop, *args, **kwargs):
         prop = font_manager.FontProperties._from_any(prop).copy()
         if prop.get_file() is None:
-            prop.set_family(known(prop.get_family()))
+            families.look()
+            prop.set_family(families.known(prop.get_family()))
         return find(self, prop, *args, **kwargs)
 
     @functools.wraps(find_all)
@@ -92,7 +94,7 @@ def fit_matplotlib(font_manager):
         return found + [file for file in fallbacks() if file not in found] if fontext == "ttf" else found
 
     manager.findfont, manager._find_fonts_by_props = findfont, _find_fonts_by_props
-    manager._expand_aliases = staticmethod(lambda family: known(expand(family)))
+    manager._expand_aliases = staticmethod(lambda family: families.known(expand(family)))
     font_manager.findfont = fonts.findfont
     logging.getLogger(font_manager.__name__).addFilter(Once())
 
@@ -102,19 +104,18 @@ class Families:
     one font."""
 
     def __init__(self, fonts):
-        self._fonts, self._seen, self._here = fonts, None, frozenset()
+        self._fonts, self._seen, self._here = fonts, [], frozenset()
+
+    def look(self):
+        """Programs can add fonts to the list: these are taken before what stands for them, which is after them then."""
+        fonts = self._fonts.ttflist
+        if fonts != self._seen:
+            self._here = frozenset(font.name for font in fonts if not _is_stand_in(font))
+            fonts.sort(key=_is_stand_in)
+            self._seen = list(fonts)
 
     def known(self, families):
-        self._look()
         return [self._known(family) for family in families]
-
-    def _look(self):
-        """Programs can add fonts to the list: these are taken before what stands for them."""
-        fonts = self._fonts.ttflist
-        if self._seen != (id(fonts), len(fonts)):
-            self._here = frozenset(font.name for font in fonts if not _is_stand_in(font))
-            fonts[:] = [font for font in fonts if font.name not in self._here or not _is_stand_in(font)]
-            self._seen = id(fonts), len(fonts)
 
     def _known(self, family):
         instead = stand_ins().get(family.lower())
@@ -123,10 +124,10 @@ class Families:
 
 def _list_stand_ins(fonts):
     """Have programs that look for a font by its name in the list find it."""
-    fonts.ttflist = [font for font in fonts.ttflist if not font.fname.startswith(LINKS)]
     by_family = {}
     for font in fonts.ttflist:
-        by_family.setdefault(font.name, []).append(font)
+        if not font.fname.startswith(LINKS):
+            by_family.setdefault(font.name, []).append(font)
     with contextlib.suppress(FileNotFoundError), open(NAMES, encoding="utf-8") as file:
         for family, *names in (line.strip().split("|") for line in file if not line.startswith("#")):
             for font in by_family.get(family, []):

@@ -170,7 +170,8 @@ impl Own {
     /// Reserves another slice. False when there is none left.
     fn reserve(&self, state: &mut State, places: Directories<'_>) -> Result<bool> {
         for slice in state.book.other_slices() {
-            let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            // NFS locks for one alone only what is open for writing (flock(2)).
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::RUSR | Mode::WUSR;
             let lock = openat(&self.locks, slice.to_string(), flags, mode)?;
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -11,7 +11,7 @@ fn write(fixture: &Fixture, name: &str, content: &str) {
 }
 
 async fn new_since(workspace: &Workspace, before: &Survey) -> Vec<String> {
-    let listing = workspace.changes_since(before).await.unwrap();
+    let listing = workspace.changes_since(before, true).await.unwrap();
     listing
         .files
         .iter()

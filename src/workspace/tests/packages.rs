@@ -229,7 +229,7 @@ async fn packages_are_no_files_of_the_conversation(#[values(false, true)] in_ste
     fs::create_dir(fixture.data().join("sub")).unwrap();
     fs::create_dir(fixture.data().join("sub/.packages")).unwrap();
     fs::write(fixture.data().join("sub/.packages/own"), "").unwrap();
-    let listing = workspace.changes_since(&before).await.unwrap();
+    let listing = workspace.changes_since(&before, true).await.unwrap();
     let names: Vec<_> = listing
         .files
         .iter()
