@@ -26,11 +26,19 @@ pub(super) struct Measurement {
     pub(super) took: Duration,
 }
 
+/// Who holds a conversation, as long as anybody does.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holders {
+    now: usize,
+    /// With those that have let go of it.
+    ever: usize,
+}
+
 /// The books on all conversations seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    /// How many runs and uploads hold a conversation.
-    held: HashMap<ConversationKey, usize>,
+    /// Which runs and uploads hold a conversation.
+    held: HashMap<ConversationKey, Holders>,
     /// Those that are being taken away right now.
     leaving: HashSet<ConversationKey>,
     /// When a use was last noted on the disk.
@@ -54,7 +62,9 @@ impl Book {
         if self.leaving.contains(key) {
             return false;
         }
-        *self.held.entry(key.clone()).or_default() += 1;
+        let holders = self.held.entry(key.clone()).or_default();
+        holders.now += 1;
+        holders.ever += 1;
         true
     }
 
@@ -63,9 +73,10 @@ impl Book {
         self.held.contains_key(key)
     }
 
-    /// How many runs and uploads use it.
-    pub(super) fn holders(&self, key: &ConversationKey) -> usize {
-        self.held.get(key).copied().unwrap_or(0)
+    /// `None` if several use it. Otherwise it is the same as long as nobody else does or did in between.
+    pub(super) fn alone(&self, key: &ConversationKey) -> Option<usize> {
+        let holders = self.held.get(key).copied().unwrap_or_default();
+        (holders.now <= 1).then_some(holders.ever)
     }
 
     /// The limit of a tenant, or of all, that is exceeded.
@@ -91,9 +102,9 @@ impl Book {
     /// The end of one [`Self::hold`].
     pub(super) fn release(&mut self, key: &ConversationKey) {
         self.changed(key);
-        if let Some(count) = self.held.get_mut(key) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(holders) = self.held.get_mut(key) {
+            holders.now -= 1;
+            if holders.now == 0 {
                 self.held.remove(key);
             }
         }

@@ -150,13 +150,17 @@ impl Workspace {
         let (this, before) = (self.clone(), before.clone());
         self.within("look for new files", move |store, dir| {
             // Where others serve the file system, only they know what changes next.
-            let is_kept = has_ended && store.opener.attributes == Attributes::Known;
-            let max_entries = if is_kept { store.limits.max_entries } else { 0 };
+            let may_be_kept = has_ended && store.opener.attributes == Attributes::Known;
+            let alone = store.uses.book().alone(&this.key);
+            let alone = alone.filter(|_| may_be_kept);
+            let max_entries = alone.map_or(0, |_| store.limits.max_entries);
             let (listing, survey) =
                 listing::changes_since(store.opener, dir, &before, max_entries)?;
-            if let (Some(survey), Some(directory)) = (survey, this.directory_id()) {
+            if let (Some(alone), Some(survey), Some(directory)) =
+                (alone, survey, this.directory_id())
+            {
                 let survey = this.measured(store, survey);
-                store.keep_seen(&this.key, directory, survey);
+                store.keep_seen(&this.key, alone, directory, survey);
             }
             Ok(listing)
         })

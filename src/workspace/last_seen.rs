@@ -60,16 +60,24 @@ impl fmt::Debug for LastSeen {
 }
 
 impl Store {
-    /// Keeps what was seen of a directory after a run, if nobody else uses the conversation and if it is far from its
-    /// limits, but not little.
-    pub(super) fn keep_seen(&self, key: &ConversationKey, directory: DirectoryId, survey: Survey) {
+    /// Keeps what was seen of a directory after a run, if nobody else has used the conversation since it was `alone` and
+    /// if it is far from its limits, but not little.
+    pub(super) fn keep_seen(
+        &self,
+        key: &ConversationKey,
+        alone: usize,
+        directory: DirectoryId,
+        survey: Survey,
+    ) {
         let is_large = |taken, limit| taken > limit / PART;
         let is_worth_it = survey.usage.is_some_and(|usage| {
             usage.entries >= FEW
                 && !is_large(usage.entries, self.limits.max_entries)
                 && !is_large(usage.bytes, self.quota(key))
         });
-        if is_worth_it && self.uses.book().holders(key) <= 1 {
+        // Locked until it is kept: whoever comes then takes it, or makes it void.
+        let book = self.uses.book();
+        if is_worth_it && book.alone(key) == Some(alone) {
             self.last_seen.keep(key, directory, survey);
         }
     }

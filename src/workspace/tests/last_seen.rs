@@ -114,6 +114,29 @@ async fn nothing_is_kept_while_others_use_the_conversation_or_may_go_on() {
     assert!(!is_known(&workspace));
 }
 
+/// It may have changed what a run has looked at already.
+#[tokio::test]
+async fn nothing_is_kept_when_an_upload_came_and_went_meanwhile() {
+    let (fixture, workspace) = seen().await;
+    let uses = &fixture.workspaces.store.uses;
+    let keep = |alone: Option<usize>, survey: &Survey| {
+        let directory = workspace.directory_id().unwrap();
+        let store = workspace.store();
+        store.keep_seen(&fixture.key, alone.unwrap(), directory, survey.clone());
+        is_known(&workspace)
+    };
+    assert!(uses.book().hold(&fixture.key), "the run");
+    let survey = workspace.survey().await.unwrap();
+    let alone = uses.book().alone(&fixture.key);
+    assert!(keep(alone, &survey));
+    assert!(uses.book().hold(&fixture.key), "the upload");
+    assert_eq!(uses.book().alone(&fixture.key), None);
+    uses.book().release(&fixture.key);
+    assert!(!keep(alone, &survey));
+    let alone = uses.book().alone(&fixture.key);
+    assert!(keep(alone, &survey));
+}
+
 #[tokio::test]
 async fn another_directory_is_looked_at() {
     let (fixture, _) = seen().await;
